@@ -7,6 +7,7 @@ install(TARGETS h5feed h5feed_nvml EXPORT h5feedTargets FILE_SET HEADERS)
 install(FILES loader/include/h5feed/torch.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
 install(DIRECTORY loader/include/h5feed/torch DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
 install(TARGETS h5feed_images EXPORT h5feedTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/h5feed")
+install(TARGETS h5feed_reader EXPORT h5feedTargets RUNTIME DESTINATION "${CMAKE_INSTALL_LIBDIR}/h5feed")
 install(EXPORT h5feedTargets NAMESPACE h5feed:: DESTINATION "${package_dir}")
 if(TARGET h5feed_gpu)
   # A separate export set: projects without a CUDA toolkit can still use the other targets.

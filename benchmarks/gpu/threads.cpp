@@ -34,7 +34,7 @@ Row measure(Bench& bench, const char* name, const char* filter) {
                               .duration = bench.sizes.limit_time};
   Row row{.name = fmt::format("threads_{}_{}", threads, name), .unit = "B/s"};
   row.pairs = alternate(bench.sizes.epoch_repetitions, epochs,
-                        [&] { return cli::measure_decode_limit(field, setup); });
+                        [&] { return cli::measure_decode_limit(field, nullptr, setup); });
   row.note = fmt::format(
       "decoded bytes of epochs on end, for {} s or more, with {} workers, {}; against {} threads that only "
       "decode",

@@ -28,8 +28,10 @@ std::string spelled(std::string_view name, std::string_view value) {
 
 std::string PathOption::spelled(std::string_view path) const {
   if (!owner.empty()) return fmt::format("{}: .{} = \"{}\"", owner, name, path);
-  const std::optional<std::string> option = spelled_by_process(name);
+  const std::optional<std::string> option = typed ? typed : spelled_by_process(name);
   return option ? fmt::format("{} {}", *option, path) : fmt::format(".{} = \"{}\"", name, path);
 }
+
+PathOption PathOption::as_typed() const { return {name, owner, typed ? typed : spelled_by_process(name)}; }
 
 }  // namespace h5feed

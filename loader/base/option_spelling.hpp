@@ -35,7 +35,14 @@ struct PathOption {
   /// syntax.
   std::string spelled(std::string_view path) const;
 
-  bool operator==(const PathOption&) const = default;
+  /// The option as users type it, if another process tells; it need not be known there.
+  std::optional<std::string> typed = {};
+
+  /// Returns a copy with `typed`, for a process that does not have the spelling of this one.
+  PathOption as_typed() const;
+
+  /// Compares the options, however they are spelled.
+  bool operator==(const PathOption& other) const { return name == other.name && owner == other.owner; }
 };
 
 }  // namespace h5feed

@@ -19,6 +19,7 @@
 #include "base/unit_range.hpp"
 #include "dataset/dataset_state.hpp"
 #include "dataset/episode_opener.hpp"
+#include "dataset/isolation.hpp"
 #include "dataset/sample_opener.hpp"
 #include "dataset/sparse_opener.hpp"
 #include "dataset/tile_labels.hpp"
@@ -162,7 +163,8 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   const std::vector<std::filesystem::path> target_files =
       target_apart ? expand_files(options.target_files) : files;
   const std::vector<std::vector<std::filesystem::path>> field_files = files_of_fields(options, files);
-  const auto pool = std::make_shared<FilePool>(FilePlaces(options.stage_dir, probe));
+  const auto pool =
+      std::make_shared<FilePool>(FilePlaces(options.stage_dir, probe), reader_process_of(options));
   if (pool->places().staged()) pool->places().prepare(together({files, target_files}, field_files));
   const std::string data_path =
       options.data.empty() ? only_image_dataset(*pool->open(files.front())) : options.data;

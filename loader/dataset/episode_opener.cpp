@@ -16,7 +16,6 @@
 #include "base/with_type.hpp"
 #include "dataset/episodes/episode_index.hpp"
 #include "h5feed/error.hpp"
-#include "plan/divide.hpp"
 #include "store/hdf5/path_pattern.hpp"
 #include "store/hdf5/text_list.hpp"
 #include "store/read/read_all.hpp"
@@ -27,10 +26,6 @@ namespace {
 
 constexpr std::int64_t kMaxOffset = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMaxWindow = 65'536;
-
-// A group has at least this many times the rows that its windows take from neighbours, so that these add at
-// most a fifth to the chunks that are decoded, and a batch that spans two groups some room.
-constexpr std::uint64_t kGroupFactor = 6;
 
 void check_window(const std::string& name, const std::vector<std::int64_t>& window) {
   if (window.size() > kMaxWindow) {
@@ -49,6 +44,10 @@ void check_window(const std::string& name, const std::vector<std::int64_t>& wind
   }
 }
 
+bool has_table(const EpisodeOptions& episodes) {
+  return episodes.index != EpisodeOptions::Index::datasets && episodes.index != EpisodeOptions::Index::series;
+}
+
 void check_options(const DatasetOptions& options, const EpisodeOptions& episodes) {
   if (options.tiles) {
     throw OptionError(
@@ -60,13 +59,17 @@ void check_options(const DatasetOptions& options, const EpisodeOptions& episodes
                     "rows; use {}",
                     spelled("sample", "dataset"), spelled("sample", "row")));
   }
-  const bool needs_table = episodes.index != EpisodeOptions::Index::datasets;
+  const bool needs_table = has_table(episodes);
   if (needs_table != !episodes.table.empty()) {
     throw OptionError(needs_table
                           ? fmt::format("{} is not set; name the dataset that tells the episodes, or use {}",
                                         spelled("episodes.table"), spelled("episodes.index", "datasets"))
                           : fmt::format("{} needs an index of lengths, ends or ids; set {}",
                                         spelled("episodes.table"), spelled("episodes.index")));
+  }
+  if (episodes.index == EpisodeOptions::Index::series && !episodes.only.empty()) {
+    throw OptionError(fmt::format("{} lists episodes, and all rows of {} are one; leave it unset",
+                                  spelled("episodes.only"), spelled("episodes.index", "series")));
   }
   for (const auto& [name, missing] : {std::pair("episodes.missing_before", episodes.missing_before),
                                       std::pair("episodes.missing_after", episodes.missing_after)}) {
@@ -80,13 +83,17 @@ void check_options(const DatasetOptions& options, const EpisodeOptions& episodes
     throw OptionError(fmt::format("{} needs a target; set {}", spelled("target_window"), spelled("target")));
 }
 
-void check_field_options(const FieldOptions& field) {
+void check_field_options(const FieldOptions& field, const EpisodeOptions& episodes) {
   check_window(fmt::format("field \"{}\": window", field.name), field.window);
   if (!field.window.empty() && field.per != FieldUnit::row) {
     throw OptionError(
         fmt::format("field \"{}\": window needs a row of the field for each row of the data; "
                     "leave per unset, or the window",
                     field.name));
+  }
+  if (field.per == FieldUnit::episode && episodes.index == EpisodeOptions::Index::series) {
+    throw OptionError(fmt::format("field \"{}\": all rows of {} are one episode; use per file, or row",
+                                  field.name, spelled("episodes.index", "series")));
   }
 }
 
@@ -139,7 +146,7 @@ bool in_episodes(const DatasetOptions& options) noexcept {
 
 SampleUnit default_unit(const DatasetOptions& options, const FieldOptions& field) noexcept {
   if (field.per == FieldUnit::row) return options.sample;
-  const bool table = options.episodes && options.episodes->index != EpisodeOptions::Index::datasets;
+  const bool table = options.episodes && has_table(*options.episodes);
   return field.per == FieldUnit::episode && table ? SampleUnit::row : SampleUnit::dataset;
 }
 
@@ -154,12 +161,12 @@ EpisodeOpener::EpisodeOpener(const DatasetOptions& options, std::size_t num_file
                              std::shared_ptr<FilePool> pool)
     : options_(options.episodes.value_or(EpisodeOptions())), pool_(std::move(pool)) {
   check_options(options, options_);
-  for (const FieldOptions& field : options.fields) check_field_options(field);
+  for (const FieldOptions& field : options.fields) check_field_options(field, options_);
   if (options_.missing_before != 0 || options_.missing_after != 0) check_valid_names(options);
   uses_.push_back({{options.window}, FieldUnit::row});
   uses_.push_back({{options.target_window}, FieldUnit::row});
   for (const FieldOptions& field : options.fields) uses_.push_back({{field.window}, field.per});
-  if (options_.index == EpisodeOptions::Index::datasets) return;
+  if (!has_table(options_)) return;
   table_.emplace(FieldSpec{.path = options_.table,
                            .option = {.name = "episodes.table"},
                            .num_files = num_files,
@@ -266,7 +273,9 @@ void EpisodeOpener::find(std::span<const std::filesystem::path> files,
     check_field(data, *fields[number], uses_[number], files.size(), index.all);
     if (uses_[number].per == FieldUnit::row) windows.push_back(uses_[number].window);
   }
-  anchors_ = std::make_shared<const Anchors>(index.episodes, options_, windows);
+  // The groups of a series do not end with its datasets either.
+  if (options_.index == EpisodeOptions::Index::series) ends_ = {end};
+  anchors_ = std::make_shared<const Anchors>(index.episodes, options_, windows, index.file_ends);
   if (anchors_->num_samples() == 0)
     refuse_windows(fmt::format("{}: {}", files.front().string(), data.pattern()), index.episodes);
 }
@@ -280,10 +289,7 @@ Episodes EpisodeOpener::finish(const DatasetState& state) const {
   for (std::size_t number = 0; number < state.num_fields(); ++number) {
     const Field* const field = state.field(number);
     if (field == nullptr || field->is_resident() || uses_[number].per != FieldUnit::row) continue;
-    const std::uint64_t height = field->map.rows().rows_per_chunk();
-    const FieldWindow& window = uses_[number].window;
-    const std::uint64_t neighbours = ceil_div(window.before(), height) + ceil_div(window.after(), height);
-    min_rows = std::max(min_rows, kGroupFactor * height * neighbours);
+    min_rows = std::max(min_rows, least_group_rows(uses_[number].window, field->map.rows().rows_per_chunk()));
   }
   return {.anchors = anchors_,
           .groups = group_anchors(*anchors_, state.data.map.rows(), ends_, min_rows, uses_[kData].window)};

@@ -35,7 +35,7 @@ class EpisodeOpener {
   /// other. `pool` opens the files.
   EpisodeOpener(const DatasetOptions& options, std::size_t num_files, std::shared_ptr<FilePool> pool);
 
-  /// Returns the opener of the table, to pass to `open_file`; null if the datasets are the episodes.
+  /// Returns the opener of the table, to pass to `open_file`; null without a table.
   PartOpener* table() noexcept { return table_ ? &*table_ : nullptr; }
 
   /// Finds the episodes and the anchors, after all files were opened. `fields[i]` is the opener of field
@@ -66,7 +66,7 @@ class EpisodeOpener {
   std::vector<FieldUse> uses_;  // one per field
   std::optional<FieldOpener> table_;
   std::shared_ptr<const Anchors> anchors_;
-  std::vector<std::uint64_t> ends_;  // of the datasets of the data, in rows
+  std::vector<std::uint64_t> ends_;  // of the datasets of the data, or of the series, in rows
 };
 
 }  // namespace h5feed

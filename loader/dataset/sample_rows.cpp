@@ -36,11 +36,9 @@ SampleRows SampleRows::of_anchors(std::shared_ptr<const Anchors> anchors, FieldW
 
 std::uint64_t SampleRows::row_of(std::uint64_t sample, const EpochKey& key) const noexcept {
   if (!anchors_) return images_ ? images_->image_of(sample) : sample / per_row_;
-  if (per_ != FieldUnit::row) {
-    const Episode& episode = anchors_->episode(anchors_->episode_of(sample));
-    return per_ == FieldUnit::episode ? episode.number : episode.file;
-  }
+  if (per_ == FieldUnit::episode) return anchors_->episode(anchors_->episode_of(sample)).number;
   const Anchors::Place anchor = anchors_->at(sample, key);
+  if (per_ == FieldUnit::file) return anchors_->file_of(anchor);
   return anchors_->episode(anchor.episode).first_row + anchor.frame;
 }
 

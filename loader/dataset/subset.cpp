@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/option_spelling.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
@@ -107,6 +108,12 @@ std::vector<Dataset> Dataset::split(std::span<const double> fractions, std::uint
       parts.push_back(subset(samples));
     }
     return parts;
+  }
+  if (state_->options.episodes && state_->options.episodes->index == EpisodeOptions::Index::series) {
+    throw OptionError(fmt::format(
+        "{} makes all rows one episode, which split() keeps together; open the files of each part as a "
+        "dataset, or use SplitBy::sample, with which windows of one part may hold rows of another",
+        spelled("episodes.index", "series")));
   }
   // The images or episodes that have samples here, in order, and the samples of each.
   std::map<std::uint64_t, std::vector<std::int64_t>> units;

@@ -26,7 +26,7 @@ finally:
 from ._batch import Batch, Field, SampleTransform
 from ._core import DeviceArray, MixedSetPlan, PlanReport, SampleOrigin
 from ._dataset import Dataset, MixedSet, SampleReader, TileGrid
-from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, MissingFileError, OptionError, StateError,
+from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, IsolationError, MissingFileError, OptionError, StateError,
                       TimeoutError, VersionError)
 from ._loader import DataLoader, plan
 from ._mixture import LabelShare, balanced_weights, label_share, mix
@@ -44,7 +44,7 @@ if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a 
 __version__ = "0.2.0"
 __all__ = [
     "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo",
-    "EpisodeOptions", "Error", "Field", "FieldOptions", "FileError", "ImageOptions", "LabelShare", "MissingFileError",
+    "EpisodeOptions", "Error", "Field", "FieldOptions", "FileError", "ImageOptions", "IsolationError", "LabelShare", "MissingFileError",
     "MixedSet", "MixedSetPlan", "Normalize", "OptionError", "PlanReport", "RandomCrop", "RandomResizedCrop", "SampleOrigin",
     "SampleReader", "SampleTransform", "SparseOptions", "SparseRows", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError",
     "balanced_weights", "label_share", "mix", "plan",

@@ -11,10 +11,10 @@ import numpy as np
 
 from . import _core
 from ._batch import Batch
-from ._config import read_config
+from ._config import read_config, read_mixture
 from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
-from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit,
-                       SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
+from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Isolation, Normalize, PathLike,
+                       SampleUnit, SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
 
 # One step that leads from the opened files to a dataset: open, subset or split; or mix, the only step of a mixture.
 _Step = tuple[Any, ...]
@@ -55,30 +55,30 @@ class Dataset:
              episodes: EpisodeOptions | Mapping[str, Any] | None = None, window: Sequence[int] = (),
              channels: Sequence[int] = (), target_window: Sequence[int] = (),
              sparse: SparseOptions | Mapping[str, Any] | None = None,
-             fields: Sequence[FieldOptions | Mapping[str, Any]] = (),
-             stage_dir: PathLike | None = None) -> "Dataset":
+             fields: Sequence[FieldOptions | Mapping[str, Any]] = (), stage_dir: PathLike | None = None,
+             isolation: Isolation = "none", isolation_timeout: float = 60.0, isolation_memory_bytes: int = 4 << 30) -> "Dataset":
         """Opens a dataset of one file or several, whose samples follow each other.
 
         `files` may hold patterns ("train/*.h5"); `data` and `target` are paths within each file, or patterns.
-        Without `data`, opens the only dataset that looks like images. Blocks while it reads the metadata and
-        small fields (at most 64 MiB each); takes no file lock. Raises FileError (an OSError; MissingFileError
-        is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
+        Without `data`, opens the only dataset that looks like images. Blocks while it reads the metadata and small fields (at most
+        64 MiB each). Raises FileError (an OSError; MissingFileError is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
 
-        `window` and `target_window`: rows that a sample takes, as ascending offsets from its anchor, within
-        `episodes`. `channels`: those that are read, in this order.
+        `window`, `target_window`: rows of a sample, as ascending offsets from its anchor in `episodes`. `channels`: those to read.
 
         `data` may be a group that holds a sparse matrix, of AnnData or 10x Genomics: `sparse` says how its rows are
         delivered. `target` and fields may be categorical columns of AnnData, "obs/cell_type", with their codes.
 
-        `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying
-        blocks; processes of one host wait for one copy. Names of files stay those of the originals.
+        `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying blocks; processes
+        of one host wait for one copy. Names of files stay those of the originals.
+        `isolation="process"`: another process calls libhdf5, and what it crashes over raises IsolationError.
         """
         options = {
             "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
             "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
             "tiles": tiles, "episodes": episodes, "window": window, "channels": channels,
             "target_window": target_window, "sparse": sparse, "fields": plain_fields(fields),
-            "stage_dir": "" if stage_dir is None else os.fspath(stage_dir),
+            "stage_dir": "" if stage_dir is None else os.fspath(stage_dir), "isolation": isolation,
+            "isolation_timeout": isolation_timeout, "isolation_memory_bytes": isolation_memory_bytes,
         }
         opened = _open(options)
         return Dataset(_opened=opened, _steps=(_opening(options, opened),))
@@ -87,10 +87,12 @@ class Dataset:
     def from_config(path: PathLike) -> "Dataset":
         """Opens the dataset that a configuration file describes: the JSON that `h5feed info FILE --write-config` writes.
 
-        Relative paths are relative to the current directory. Raises FileError if the file cannot be read, OptionError
-        if it is no configuration, and what `open` raises.
+        A file with the part "mixture" opens several and mixes them. Relative paths are relative to the current directory.
+        Raises FileError if the file cannot be read, OptionError if it is no configuration, and what `open` and `mix` raise.
         """
-        return Dataset.open(**read_config(path, "dataset", inspect.signature(Dataset.open).parameters))
+        from ._mixture import open_mixture  # needs this module
+        mixture = read_mixture(path, names := inspect.signature(Dataset.open).parameters)
+        return Dataset.open(**read_config(path, "dataset", names)) if mixture is None else open_mixture(mixture)
 
     def __len__(self) -> int:
         """The number of samples when the dataset was opened."""

@@ -24,6 +24,10 @@ class MissingFileError(FileError, FileNotFoundError):
     """A file does not exist, or a pattern matches no file."""
 
 
+class IsolationError(FileError):
+    """The process that reads a file's metadata crashed over the file, exceeded a limit, or answered with nonsense."""
+
+
 class DatasetError(Error, ValueError):
     """A dataset is missing or cannot provide samples."""
 
@@ -55,9 +59,9 @@ class VersionError(Error, ImportError):
 # The options whose values are words, and these words: C++ has enumerations, Python strings.
 _WORDS = ("nchw|nhwc|nhw|none|NCHW|NHWC|NHW|row|dataset|channels_last|strided|contiguous|by_chunk|exact|pad|drop|lru|"
           "clairvoyant|keep_first|always|never|automatic|stack|ragged|fail|skip|replace|shift|auto|lengths|ends|ids|datasets|"
-          "dense|csr|flips|planar|all")
+          "dense|csr|flips|planar|all|process")
 _WORD_OPTION = re.compile(r"(?<![\w.])(?:options)?\.?\b(input_layout|sample|output_layout|shard|uneven|cache_policy|row_reads|"
-                          rf"collate|on_error|edges|num_workers|index) = ((?:{_WORDS})\b(?:(?:, or|,| or) (?:{_WORDS})\b)*)")
+                          rf"collate|on_error|edges|num_workers|index|isolation) = ((?:{_WORDS})\b(?:(?:, or|,| or) (?:{_WORDS})\b)*)")
 # How C++ spells things, and how Python does.
 _SPELLINGS = (
     (re.compile(rf"\b(episodes|sparse|tiles)\.(\w+) = ({_WORDS})\b"), r"\1={'\2': '\3'}"),

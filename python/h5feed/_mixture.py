@@ -74,3 +74,9 @@ def balanced_weights(dataset: Dataset, field: str = "") -> "np.ndarray[Any, np.d
     same label and k is the number of classes. `field` as for `label_share`.
     """
     return np.asarray(_core.balanced_weights(live(dataset), field))
+
+
+def open_mixture(mixture: dict[str, Any]) -> Dataset:
+    """Opens the sets of a checked configuration, and mixes them."""
+    sets = [(Dataset.open(**part["dataset"]), part.get("weight", 1.0), part.get("shuffle")) for part in mixture["sets"]]
+    return mix(sets, epoch_size=mixture.get("epoch_size", "shortest"))

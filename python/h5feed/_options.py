@@ -17,6 +17,7 @@ DTypeLike: TypeAlias = Any
 DeviceLike: TypeAlias = Any
 InputLayout: TypeAlias = Literal["automatic", "nchw", "nhwc", "nhw", "ncdhw", "ndhwc", "ndhw", "none"]
 SampleUnit: TypeAlias = Literal["row", "dataset"]
+Isolation: TypeAlias = Literal["none", "process"]
 Extent: TypeAlias = Union[int, tuple[int, int], tuple[int, int, int]]
 
 
@@ -108,8 +109,9 @@ class EpisodeOptions:
     uint8 (batch, len(window)), 1 for each row that exists.
     """
 
-    #: "datasets": each dataset that `data` matches is an episode; the others read `table`.
-    index: Literal["datasets", "lengths", "ends", "ids"] = "datasets"
+    #: "datasets": each dataset that `data` matches is an episode. "series": all rows of all files are one, in which each
+    #: file continues the one before it. The others read `table`.
+    index: Literal["datasets", "lengths", "ends", "ids", "series"] = "datasets"
     #: Path of the table of integers in each file.
     table: str = ""
     #: Path of a list of the episodes that take part, such as "mask/train"; empty: all.

@@ -49,6 +49,7 @@ void convert(const char* name, nb::handle value, WorkerCount& into);
 void convert(const char* name, nb::handle value, Shuffle& into);
 void convert(const char* name, nb::handle value, InputLayout& into);
 void convert(const char* name, nb::handle value, SampleUnit& into);
+void convert(const char* name, nb::handle value, Isolation& into);
 void convert(const char* name, nb::handle value, ImageColor& into);
 void convert(const char* name, nb::handle value, TileEdges& into);
 void convert(const char* name, nb::handle value, TileTurns& into);

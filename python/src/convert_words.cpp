@@ -40,6 +40,8 @@ void convert(const char* name, nb::handle value, InputLayout& into) { convert_wo
 
 void convert(const char* name, nb::handle value, SampleUnit& into) { convert_word(name, value, into); }
 
+void convert(const char* name, nb::handle value, Isolation& into) { convert_word(name, value, into); }
+
 void convert(const char* name, nb::handle value, ImageColor& into) { convert_word(name, value, into); }
 
 void convert(const char* name, nb::handle value, TileEdges& into) { convert_word(name, value, into); }

@@ -23,6 +23,8 @@ void translate(const std::exception_ptr& thrown, void* /*payload*/) {
     std::rethrow_exception(thrown);
   } catch (const CallbackError& error) {
     error.restore();
+  } catch (const IsolationError& error) {
+    raise("IsolationError", error.what());
   } catch (const FileError& error) {
     raise("FileError", error.what());
   } catch (const DatasetError& error) {

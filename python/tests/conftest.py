@@ -2,6 +2,8 @@
 """Files that the tests read, written by h5py, and the fake machine with GPUs."""
 
 import pathlib
+import struct
+import zlib
 
 import h5py
 import numpy as np
@@ -87,3 +89,16 @@ def gpu(monkeypatch):
 def expected(dataset) -> list[tuple[np.ndarray, np.ndarray]]:
     """The batches of GPU_OPTIONS on the CPU."""
     return [(data, target) for data, target in h5feed.DataLoader(dataset, **GPU_OPTIONS)]
+
+
+@pytest.fixture(scope="session")
+def png():
+    """Returns a function that encodes RGB pixels (height, width, 3)."""
+    def part(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    def encode(image: np.ndarray) -> bytes:
+        header = struct.pack(">IIBBBBB", image.shape[1], image.shape[0], 8, 2, 0, 0, 0)
+        lines = b"".join(b"\0" + line.tobytes() for line in image)
+        return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(lines)) + part(b"IEND", b"")
+    return encode

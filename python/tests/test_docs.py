@@ -10,6 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
+import h5feed
+
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "python.md"
 
@@ -37,38 +39,59 @@ def test_the_page(number, tmp_path, monkeypatch):
     exec(compile(code, f"{PAGE.name}: snippet {number}", "exec"), {"__name__": "snippet"})
 
 
-def test_the_page_of_volumes(tmp_path, monkeypatch):
-    pytest.importorskip("torch")
+def run(page: str, number: int) -> None:
+    """Runs a snippet of a page, with fewer epochs and for PyTorch only where that is installed."""
+    code = snippets(DOCS / page)[number].replace("range(10)", "range(1)")
+    if "torch" in code:
+        pytest.importorskip("torch")
+    exec(compile(code, f"{page}: snippet {number}", "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("number", range(len(snippets(DOCS / "volumes.md"))))
+def test_the_page_of_volumes(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("scans").mkdir()
     random = np.random.default_rng(1)
-    for number, shape in enumerate([(64, 70, 80), (66, 64, 64)] * 4):
-        with h5py.File(f"scans/{number}.h5", "w") as file:
+    for scan, shape in enumerate([(64, 70, 80), (66, 64, 64)] * 4):
+        with h5py.File(f"scans/{scan}.h5", "w") as file:
             file["raw"] = random.integers(0, 65535, shape, dtype=np.uint16)
             file["label"] = random.integers(0, 4, shape, dtype=np.uint8)
             file["weight"] = np.ones(shape, np.float32)
-    (code,) = snippets(DOCS / "volumes.md")
-    exec(compile(code.replace("range(10)", "range(1)"), "volumes.md", "exec"), {"__name__": "snippet"})
+            file["kspace"] = (random.random((6, 8, 9)) + 1j).astype(np.complex64)
+            file["reconstruction_rss"] = random.random((6, 8, 9), np.float32)
+            file["mask"] = np.ones(9, np.float32)
+    run("volumes.md", number)
 
 
-@pytest.mark.parametrize("number", range(len(snippets(DOCS / "windows.md"))))
-def test_the_page_of_windows(number, tmp_path, monkeypatch):
-    pytest.importorskip("torch")
+def test_the_page_of_windows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("readings").mkdir()
+    for day in range(4):
+        with h5py.File(f"readings/{day}.h5", "w") as file:
+            file.create_dataset("sensors", data=np.zeros((200, 3), np.float32), chunks=(4, 3))
+    run("windows.md", 0)
+
+
+def test_the_page_of_climate(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(1)
-    for folder in ("era5", "act", "scans"):
-        pathlib.Path(folder).mkdir()
-    for part in range(4):
-        with h5py.File(f"era5/{part}.h5", "w") as file:
+    for year in ("train/1", "train/2", "train/3", "valid/4"):
+        pathlib.Path(f"era5/{year}").parent.mkdir(parents=True, exist_ok=True)
+        with h5py.File(f"era5/{year}.h5", "w") as file:
             file.create_dataset("fields", data=random.random((30, 5, 8, 9), np.float32), chunks=(1, 1, 8, 9))
+    run("climate.md", 0)
+
+
+@pytest.mark.parametrize("number", range(len(snippets(DOCS / "robotics.md"))))
+def test_the_page_of_robotics(number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(1)
+    pathlib.Path("act").mkdir()
+    for part in range(4):
         with h5py.File(f"act/episode_{part}.hdf5", "w") as file:
             file["observations/images/top"] = random.integers(0, 255, (20, 6, 7, 3), np.uint8)
             file["observations/qpos"] = random.random((20, 14), np.float32)
             file["action"] = random.random((20, 14), np.float32)
-        with h5py.File(f"scans/{part}.h5", "w") as file:
-            file["kspace"] = (random.random((6, 8, 9)) + 1j).astype(np.complex64)
-            file["reconstruction_rss"] = random.random((6, 8, 9), np.float32)
-            file["mask"] = np.ones(9, np.float32)
     with h5py.File("demos.hdf5", "w") as file:
         for demo in range(8):
             file[f"data/demo_{demo}/obs/agentview_image"] = random.integers(0, 255, (20, 6, 7, 3), np.uint8)
@@ -80,8 +103,31 @@ def test_the_page_of_windows(number, tmp_path, monkeypatch):
         file["action"] = random.random((400, 7), np.float32)
         file["episode_index"] = np.repeat(np.arange(40), 10)
         file["task"] = np.arange(40)
-    code = snippets(DOCS / "windows.md")[number]
-    exec(compile(code, f"windows.md: snippet {number}", "exec"), {"__name__": "snippet"})
+    run("robotics.md", number)
+
+
+@pytest.mark.parametrize("number", range(len(snippets(DOCS / "vision.md"))))
+def test_the_page_of_vision(number, tmp_path, monkeypatch, png):
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(1)
+    with h5py.File("fashion.h5", "w") as file:
+        for part, samples in (("train", 2000), ("test", 500)):
+            file.create_dataset(f"{part}/images", data=np.zeros((samples, 28, 28), np.uint8), chunks=(100, 28, 28))
+            file[f"{part}/labels"] = (np.arange(samples) % 10).astype(np.uint8)
+    with h5py.File("ilsvrc2012.hdf5", "w") as file:
+        encoded = file.create_dataset("encoded_images", (20,), dtype=h5py.vlen_dtype(np.uint8))
+        for row in range(20):
+            encoded[row] = np.frombuffer(png(random.integers(0, 256, (30, 40, 3), np.uint8)), np.uint8)
+        file["targets"] = np.arange(20, dtype=np.int16).reshape(20, 1)
+    with h5py.File("slides.h5", "w") as file:
+        file.create_dataset("slides", data=random.integers(0, 255, (2, 200, 180, 3), np.uint8), chunks=(1, 64, 64, 3))
+        file["masks"] = np.zeros((2, 200, 180), np.uint8)
+    try:
+        run("vision.md", number)
+    except h5feed.Error as error:
+        if "install the wheel h5feed_images" not in str(error):
+            raise
+        pytest.skip("this h5feed is a wheel without the wheel h5feed_images")
 
 
 def test_the_page_of_mixtures(tmp_path, monkeypatch):

@@ -3,10 +3,8 @@
 
 import os
 import pathlib
-import struct
 import subprocess
 import sys
-import zlib
 
 import h5py
 import numpy as np
@@ -17,18 +15,8 @@ import h5feed
 PIXELS = np.random.default_rng(4).integers(0, 256, (6, 5, 7, 3), dtype=np.uint8)
 
 
-def png(image: np.ndarray) -> bytes:
-    """Encodes RGB pixels (height, width, 3)."""
-    def part(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    header = struct.pack(">IIBBBBB", image.shape[1], image.shape[0], 8, 2, 0, 0, 0)
-    lines = b"".join(b"\0" + line.tobytes() for line in image)
-    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(lines)) + part(b"IEND", b"")
-
-
 @pytest.fixture(scope="module")
-def png_file(folder) -> pathlib.Path:
+def png_file(folder, png) -> pathlib.Path:
     path = folder / "png.h5"
     with h5py.File(path, "w") as file:
         images = file.create_dataset("images", (len(PIXELS),), dtype=h5py.vlen_dtype(np.uint8))

@@ -148,6 +148,49 @@ def test_channels_are_chosen_in_order(tmp_path):
             np.testing.assert_array_equal(batch.target[i, 0], values[origin.row + 1])
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(years=st.lists(st.integers(1, 7), min_size=2, max_size=6), chunk=st.integers(1, 5),
+       window=st.lists(st.integers(-4, 2), min_size=1, max_size=4, unique=True).map(sorted),
+       ahead=st.lists(st.integers(0, 6), min_size=1, max_size=4, unique=True).map(sorted),
+       missing=st.tuples(st.integers(-1, 2), st.integers(-1, 2)), fill=st.sampled_from(["repeat", "zero"]),
+       workers=st.sampled_from([0, 1, 2, 4]), cache=st.sampled_from([0, 300, 1 << 28]),
+       shuffle=st.sampled_from([False, True, "chunk:1"]))
+def test_windows_of_a_series_cross_from_file_to_file(tmp_path_factory, years, chunk, window, ahead, missing, fill, workers,
+                                                     cache, shuffle):
+    folder = tmp_path_factory.mktemp("series")
+    random = np.random.default_rng(2)
+    for number, length in enumerate(years):
+        with h5py.File(folder / f"year_{number}.h5", "w") as file:
+            file.create_dataset("fields", data=random.random((length, 2, 3, 4), dtype=np.float32),
+                                chunks=(min(chunk, length), 1, 3, 4), compression="gzip", compression_opts=1)
+    rows = []
+    for number in range(len(years)):
+        with h5py.File(folder / f"year_{number}.h5", "r") as file:
+            rows.append(file["fields"][...])
+    series = np.concatenate(rows)
+    wanted = [frame for frame in range(len(series)) if all(
+        (before < 0 or sum(frame + offset < 0 for offset in offsets) <= before) and
+        (after < 0 or sum(frame + offset >= len(series) for offset in offsets) <= after)
+        for before, after in [missing] for offsets in (window, ahead))]
+    options: "dict[str, Any]" = {
+        "data": "fields", "target": "fields", "input_layout": "nchw", "window": window, "target_window": ahead,
+        "episodes": {"index": "series", "fill": fill, "missing_before": missing[0], "missing_after": missing[1]}}
+    if not wanted:
+        with pytest.raises(h5feed.DatasetError, match="use shorter windows"):
+            h5feed.Dataset.open(folder / "year_*.h5", **options)
+        return
+    dataset = h5feed.Dataset.open(folder / "year_*.h5", **options)
+    loader = h5feed.DataLoader(dataset, batch_size=3, shuffle=shuffle, seed=5, num_workers=workers, cache_bytes=cache,
+                               provenance=True)
+    seen = []
+    for batch in loader:
+        for i, origin in enumerate(batch.origins):
+            np.testing.assert_array_equal(batch.data[i], window_of(series, origin.frame, window, fill))
+            np.testing.assert_array_equal(batch.target[i], window_of(series, origin.frame, ahead, fill))
+            seen.append(origin.frame)
+    assert sorted(seen) == wanted
+
+
 def test_a_reader_draws_as_a_loader_of_its_seed_and_epoch(tmp_path):
     path = tmp_path / "demos.h5"
     write_demos(path, [15, 16, 17], 4)

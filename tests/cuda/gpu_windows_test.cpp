@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "h5feed/data_loader.hpp"
 #include "support/fakes/fake_cuda.hpp"
 #include "support/files/episode_files.hpp"
@@ -16,7 +18,7 @@ using testing::HasSubstr;
 
 class GpuWindows : public EpisodeTest {
  protected:
-  Dataset open(InputLayout layout) {
+  Dataset open(InputLayout layout, EpisodeOptions::Anchors anchors = EpisodeOptions::Anchors::every) {
     const auto path = dir_ / (layout == InputLayout::none ? "rows.h5" : "images.h5");
     {
       H5TestFile file(path);
@@ -34,9 +36,12 @@ class GpuWindows : public EpisodeTest {
     options.window = {-2, 0, 1};
     options.episodes = EpisodeOptions{.index = EpisodeOptions::Index::lengths,
                                       .table = "lengths",
+                                      .anchors = anchors,
                                       .missing_before = 1,
                                       .missing_after = 1,
                                       .fill = EpisodeOptions::Fill::zero};
+    options.fields = {{.name = "next", .data = "frames", .window = {0, 1}},
+                      {.name = "now", .data = "frames"}};
     return Dataset::open(options);
   }
 };
@@ -52,6 +57,40 @@ TEST_F(GpuWindows, come_to_a_gpu_as_to_the_cpu) {
       EXPECT_TRUE(epochs_on_gpu(cuda, loader, 2) == epochs_on_cpu(dataset, options, 2));
     }
   }
+}
+
+TEST_F(GpuWindows, drawn_and_repeated_come_to_a_gpu_as_to_the_cpu) {
+  FakeCuda cuda;
+  const Dataset dataset = open(InputLayout::nhwc, EpisodeOptions::Anchors::one_random);
+  for (const std::int64_t workers : {0, 2}) {
+    DataLoaderOptions options{.batch_size = 2, .echo = 2, .shuffle = true, .seed = 3, .num_workers = workers};
+    DataLoader loader(dataset, on_gpu(options));
+    EXPECT_TRUE(epochs_on_gpu(cuda, loader, 5) == epochs_on_cpu(dataset, options, 5));
+  }
+}
+
+TEST_F(GpuWindows, bring_fields_and_masks_in_host_memory) {
+  FakeCuda cuda;
+  const Dataset dataset = open(InputLayout::none);
+  const DataLoaderOptions options{.batch_size = 5, .shuffle = "chunk:1", .seed = 4, .num_workers = 2};
+  DataLoader on_cpu(dataset, options);
+  DataLoader loader(dataset, on_gpu(options));
+  std::int64_t samples = 0;
+  while (const auto batch = loader.next()) {
+    const auto same = on_cpu.next();
+    ASSERT_TRUE(same.has_value());
+    ASSERT_TRUE(batch->gpu != nullptr);
+    EXPECT_EQ(batch->indices, same->indices);
+    ASSERT_EQ(batch->fields.size(), 5U);  // with the masks of data, target and "next"
+    for (const BatchField& field : same->fields) {
+      const HostTensor& values = batch->field(field.name).values;
+      EXPECT_EQ(values.shape, field.values.shape) << field.name;
+      const auto bytes = static_cast<std::size_t>(values.elements()) * size_of(values.dtype);
+      EXPECT_EQ(std::memcmp(values.bytes.get(), field.values.bytes.get(), bytes), 0) << field.name;
+    }
+    samples += batch->size();
+  }
+  EXPECT_EQ(samples, dataset.size());
 }
 
 TEST_F(GpuWindows, do_not_stay_on_a_gpu) {

@@ -62,8 +62,7 @@ void require_cpu(const std::string& device) {
 BenchSettings make_settings(const BenchArguments& arguments) {
   require_cpu(arguments.device);
   BenchSettings settings = arguments.typed.applied_to({});
-  if (settings.dataset.files.empty())
-    throw OptionError("bench: no file; give FILE, or dataset.files in --config");
+  if (settings.file().empty()) throw OptionError("bench: no file; give FILE, or dataset.files in --config");
   require_cpu(settings.loader.device.name());
   if (!settings.loader.seed) settings.loader.seed = 0;
   return settings;

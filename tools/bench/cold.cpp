@@ -16,6 +16,7 @@
 #include "store/hdf5/h5_file.hpp"
 #include "store/index/chunk_index.hpp"
 #include "tools/measure/page_cache.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -75,7 +76,7 @@ StoredData::StoredData(const Field& data)
   const ChunkReader& reader = *data.reader;
   const DatasetInfo& info = data.info();
   if (!reader.direct()) return;
-  const auto file = H5File::open(info.file);
+  const auto file = open_isolated(info.file);
   if (info.layout == StorageLayout::chunked) {
     for (const ChunkLocation& location : build_chunk_index(*file, info).locations) {
       if (location.allocated()) chunks_.push_back({location.address, location.stored_bytes});

@@ -17,7 +17,8 @@ namespace h5feed::cli {
 std::vector<bool> choose_pages(const BenchSettings& settings, bool cold, bool warm) {
   const std::string file = settings.file();
   const bool is_pattern = !std::filesystem::exists(file) && file.find_first_of("*?[") != std::string::npos;
-  if (settings.dataset.files.size() > 1 || is_pattern || !settings.dataset.stage_dir.empty()) {
+  if (settings.mixture || settings.dataset.files.size() > 1 || is_pattern ||
+      !settings.dataset.stage_dir.empty()) {
     if (cold)
       throw OptionError("--cold drops the pages of one file; give one, without a pattern and --stage-dir");
     return {false};

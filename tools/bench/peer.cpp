@@ -31,7 +31,6 @@
 #include "tools/program/progress.hpp"
 #include "tools/program/run_bounds.hpp"
 #include "tools/storage/free_space.hpp"
-#include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -78,7 +77,7 @@ class Comparison {
       start_ = std::max(start_, peers_.back().start);
     }
     const ScopedLogSink quiet(ignore_log);
-    const Dataset dataset = open_dataset(settings_.dataset, "bench");
+    const Dataset dataset = open_samples(settings_);
     for (const std::int64_t workers : request.loader_workers) {
       DataLoader(dataset, loader_options(settings_, workers));
     }

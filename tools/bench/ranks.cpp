@@ -69,7 +69,7 @@ Json combined_row(const RowRequest& request, const std::vector<Json>& ranks) {
     samples += served;
     cpu_s += row.at("user_cpu_s").get<double>() + row.at("system_cpu_s").get<double>();
     peak_rss_bytes += row.at("peak_rss_bytes").get<std::uint64_t>();
-    const double share = resolved.at("samples").get<double>() / static_cast<double>(ranks.size());
+    const auto share = resolved.at("samples_per_epoch").get<double>();
     read_per_epoch += row.at("read_bytes").get<double>() / served * share /
                       std::max(1.0, resolved.at("stored_bytes").get<double>());
   }
@@ -116,7 +116,7 @@ std::vector<std::string> cells(const Json& row) {
 }
 
 void check(const RanksRequest& request) {
-  const Dataset dataset = Dataset::open(request.settings.dataset);
+  const Dataset dataset = open_samples(request.settings);
   const ScopedLogSink quiet(ignore_log);
   for (const std::int64_t world_size : request.world_sizes) {
     if (world_size < 1) throw OptionError("--world-size takes numbers from 1 on");

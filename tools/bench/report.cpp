@@ -220,6 +220,14 @@ std::string busy_warning(const Json& rows) {
       percent_text(busiest));
 }
 
+std::string limit_note(const Json& rows) {
+  for (const Json& row : rows) {
+    if (const Json reason = row.value("no_limit", Json()); reason.is_string())
+      return fmt::format("no limit to compare with: {}\n", reason.get<std::string>());
+  }
+  return {};
+}
+
 std::string row_warnings(const Json& row) {
   const std::string name = printable(row_name(row));
   std::string lines;

@@ -56,6 +56,9 @@ std::string target_verdict(const Json& rows, double samples_per_s);
 /// Returns a line that warns about other processes that kept the machine busy meanwhile; empty if none did.
 std::string busy_warning(const Json& rows);
 
+/// Returns a line that says why the rows have no limit to compare with; empty if they have one.
+std::string limit_note(const Json& rows);
+
 /// Returns lines that warn about unreliable figures of a row: repetitions that differ much, that are short or
 /// cover only part of an epoch, whose pages were neither all cold nor all
 /// warm, or whose samples could not all be read. Empty otherwise.

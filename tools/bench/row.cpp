@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "tools/bench/settings.hpp"
 #include "tools/measure/busy_elsewhere.hpp"
 #include "tools/measure/page_cache.hpp"
+#include "tools/measure/sample_facts.hpp"
 #include "tools/measure/statistics.hpp"
 #include "tools/program/child_process.hpp"
 #include "tools/program/cli.hpp"
@@ -49,12 +51,16 @@ class Row {
         cold_(request.cold),
         rate_only_(request.rate_only),
         whole_epochs_(request.whole_epochs),
-        dataset_(Dataset::open(settings_.dataset)),
+        dataset_(open_samples(settings_)),
+        facts_(dataset_),
         options_(loader_options(request)) {
     const DataLoader loader(dataset_, options_);
     resolved_ = loader.options();
     // A second epoch is measured if it can be served from memory; it reads no page, cold or warm.
-    fits_cache_ = !cold_ && !rate_only_ && data().info().total_bytes() <= resolved_.cache_bytes;
+    // A later epoch of a mixture may draw what the first one did not.
+    fits_cache_ =
+        !cold_ && !rate_only_ && !facts_.state().mixture && facts_.all_bytes() <= resolved_.cache_bytes;
+    if (facts_.state().mixture) chunk_of_ = mixed_chunks(facts_.state(), loader.plan().sets);
     const std::uint64_t warm_parts = 2U + (rows_readable() ? 1U : 0U) + (fits_cache_ ? 1U : 0U);
     const std::uint64_t parts = rate_only_ ? 1U : cold_ ? 3U : warm_parts;
     slice_ = settings_.time_budget / static_cast<std::int64_t>((settings_.runs + settings_.warmup) * parts);
@@ -64,7 +70,8 @@ class Row {
   // share, the row ends at its time limit with the passes it has.
   void measure() {
     if (!cold_) load_if_it_fits();
-    const StoredData stored = cold_ && !rate_only_ && sparse() == nullptr ? StoredData(data()) : StoredData();
+    const StoredData stored =
+        cold_ && !rate_only_ && facts_.sparse() == nullptr ? StoredData(data()) : StoredData();
     const Clock::time_point end = Clock::now() + row_limit();
     const std::uint64_t passes = settings_.warmup + settings_.runs;
     const BusyElsewhere elsewhere;
@@ -92,6 +99,7 @@ class Row {
             {"resolved",
              {{"data", data().info().path},
               {"samples", dataset_.size()},
+              {"samples_per_epoch", resolved_.samples_per_epoch},
               {"stored_bytes", data().info().stored_bytes},
               {"shuffle", resolved_.shuffle.to_string()},
               {"cache_bytes", resolved_.cache_bytes},
@@ -115,12 +123,14 @@ class Row {
   };
 
   Limits warm_limits() const {
-    if (rate_only_ || sparse() != nullptr) return {};  // rows of a sparse block are not copied as they are
+    if (rate_only_) return {};
     const LimitSetup setup{.threads = threads(),
-                           .slot_bytes = usual_prefetch(resolved_) * batch_rows() * data().map.row_bytes(),
+                           .slot_bytes = usual_prefetch(resolved_) * batch_rows() *
+                                         static_cast<std::uint64_t>(facts_.data_bytes()),
                            .duration = slice_,
-                           .skip_bad = options_.on_error != OnError::fail};
-    return {.decode = measure_decode_limit(data(), setup),
+                           .skip_bad = options_.on_error != OnError::fail,
+                           .chunk_of = chunk_of_};
+    return {.decode = measure_decode_limit(data(), facts_.sparse(), setup),
             .gather = rows_readable() ? measure_gather_limit(data(), setup) : 0};
   }
 
@@ -139,6 +149,15 @@ class Row {
 
   unsigned threads() const { return static_cast<unsigned>(decoding_threads(num_workers_)); }
 
+  // Returns why the row has no limit to compare with; null if it has one, or if none was asked for.
+  Json no_limit() const {
+    if (rate_only_) return {};
+    if (!facts_.limits_comparable())
+      return "the target or a field is decoded in addition to the data, whose limit alone is measured";
+    return cold_ && facts_.sparse() != nullptr ? Json("bare reads of sparse matrices are not measured")
+                                               : Json();
+  }
+
   // Returns null if the limit does not apply.
   Json limit(double Limits::*member) const {
     std::vector<double> rates;
@@ -156,32 +175,10 @@ class Row {
       load_pages(settings_.file(), settings_.time_budget);
   }
 
-  const Field& data() const { return DatasetAccess::state(dataset_)->data; }
-  // Rows of a sparse matrix; null for other data.
-  const SparseData* sparse() const {
-    const auto& matrix = DatasetAccess::state(dataset_)->sparse;
-    return matrix ? &*matrix : nullptr;
-  }
-  // A target too large to be read at open goes through the cache, like the data.
-  bool target_through_cache() const {
-    return dataset_.has_target() && !DatasetAccess::state(dataset_)->target->is_resident();
-  }
-  // Bytes per sample that count as decoded or read directly.
-  double cached_row_bytes() const {
-    std::size_t bytes = sparse() == nullptr ? data().map.row_bytes() : sparse()->mean_row_bytes();
-    if (target_through_cache()) bytes += DatasetAccess::state(dataset_)->target->map.row_bytes();
-    return static_cast<double>(bytes);
-  }
+  const Field& data() const { return facts_.data(); }
   bool rows_readable() const { return data().reader->rows_readable(); }
   std::uint64_t batch_rows() const {
-    return std::min(static_cast<std::uint64_t>(resolved_.batch_size), data().info().rows());
-  }
-
-  // Samples that the order mixes before it moves on to other chunks.
-  std::uint64_t window_rows() const {
-    if (resolved_.shuffle.kind() == Shuffle::Kind::full) return 1;
-    return data().map.typical_rows_per_chunk() *
-           std::max<std::uint64_t>(1, resolved_.shuffle.window_chunks());
+    return static_cast<std::uint64_t>(std::min(resolved_.batch_size, dataset_.size()));
   }
 
   // Runs as many first epochs, each of a fresh loader with an empty cache, as fit in the time; at least one.
@@ -230,7 +227,8 @@ class Row {
         prepared_s = seconds_since(start);
         prepared_samples = epoch_samples;
       }
-    } while (seconds_since(start) < limit_s || epoch_samples % window_rows() >= batch_rows());
+    } while (seconds_since(start) < limit_s ||
+             epoch_samples % facts_.window_samples(resolved_.shuffle) >= batch_rows());
     const double seconds = seconds_since(start);
     repetition.seconds += seconds;
     repetition.samples += epoch_samples;
@@ -239,7 +237,8 @@ class Row {
       repetition.later_s += seconds - prepared_s;
     }
     // A complete epoch may have fewer samples: bad ones are left out.
-    const double share = static_cast<double>(epoch_samples) / static_cast<double>(data().info().rows());
+    const double share =
+        static_cast<double>(epoch_samples) / static_cast<double>(resolved_.samples_per_epoch);
     if (!complete) repetition.epoch_share = std::min(repetition.epoch_share, share);
     repetition.usage += resource_usage() - before;
     last_ = loader.stats();
@@ -303,7 +302,6 @@ class Row {
       all.peak_rss_bytes = std::max(all.peak_rss_bytes, repetition.peak_rss_bytes);
       all.epoch_share = std::min(all.epoch_share, repetition.epoch_share);
     }
-    const auto row_bytes = static_cast<double>(data().map.row_bytes());
     const auto samples = static_cast<double>(all.samples);
     const auto visits = static_cast<double>(all.cache_hits + all.cache_misses);
 
@@ -313,12 +311,11 @@ class Row {
                 {"reads_in_flight", last_.reads_in_flight},
                 {"batch_size", resolved_.batched ? Json(resolved_.batch_size) : Json()},
                 {"samples_per_s", median(samples_per_s)},
-                {"bytes_per_s", median(samples_per_s) * row_bytes}};
+                {"bytes_per_s", median(samples_per_s) * facts_.data_bytes()}};
     row["page_cache"] = cold_ ? "cold" : "warm";
     row["resident_share"] = resident_share_ ? Json(*resident_share_) : Json();
-    // A decoding rate cannot be compared if nothing was decoded, or if a target is decoded in addition to the
-    // data: the limits are those of the data alone.
-    const bool comparable = all.decoded_bytes > 0 && !target_through_cache();
+    const bool comparable = all.decoded_bytes > 0 && facts_.limits_comparable();
+    row["no_limit"] = no_limit();
     const auto compare = [&](const std::string& key, const char* name, double Limits::*member, double rate) {
       const Json bytes_per_s = comparable ? limit(member) : Json();
       row[key] = bytes_per_s.is_null() ? Json() : Json(name);
@@ -343,7 +340,7 @@ class Row {
     row["rows_direct"] = all.rows_direct;
     row["read_bytes"] = all.read_bytes;
     row["read_calls_per_sample"] = static_cast<double>(all.read_calls) / samples;
-    row["read_amplification"] = static_cast<double>(all.decoded_bytes) / (samples * cached_row_bytes());
+    row["read_amplification"] = static_cast<double>(all.decoded_bytes) / (samples * facts_.cached_bytes());
     row["cpu_s_per_1k_samples"] = (all.usage.user_s + all.usage.system_s) / samples * 1e3;
     row["peak_rss_bytes"] = all.peak_rss_bytes;
     row["samples_per_s_cached"] = cached.empty() ? Json() : Json(median(cached));
@@ -361,9 +358,11 @@ class Row {
   const bool rate_only_;
   const bool whole_epochs_;
   const Dataset dataset_;
+  const SampleFacts facts_;
   const DataLoaderOptions options_;
   ResolvedOptions resolved_;
-  LoaderStats last_;  // of the last epoch
+  std::function<std::uint64_t(std::uint64_t turn)> chunk_of_;  // of a mixture, for its limit
+  LoaderStats last_;                                           // of the last epoch
   bool fits_cache_ = false;
   std::chrono::nanoseconds slice_{};
   std::vector<Repetition> repetitions_;

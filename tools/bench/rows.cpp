@@ -22,7 +22,6 @@
 #include "tools/program/machine.hpp"
 #include "tools/program/memory_error.hpp"
 #include "tools/program/run_bounds.hpp"
-#include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -57,17 +56,17 @@ std::string plan_text(const RowsRequest& request, const std::vector<Variant>& va
                       const std::vector<bool>& pages) {
   const ScopedLogSink quiet(ignore_log);  // the rows say it
   const BenchSettings& settings = request.settings;
-  std::string shape, stored, path, target;
+  std::string shape, stored, path, target, file = settings.file();
   std::chrono::duration<double> opening{};
   for (const Variant& variant : variants) {
     const auto start = Clock::now();
-    const Dataset dataset = name_where_memory_ends(settings.file(), settings.dataset.data, [&] {
-      return open_dataset(variant.settings.dataset, "bench");
-    });
+    const Dataset dataset = name_where_memory_ends(settings.file(), settings.dataset.data,
+                                                   [&] { return open_samples(variant.settings); });
     opening = std::max(opening, std::chrono::duration<double>(Clock::now() - start));
     check_interrupted();
     const DatasetInfo& data = DatasetAccess::state(dataset)->data.info();
     path = data.path;
+    if (settings.mixture) file = data.file;  // and how many sets more
     shape = data.shape_text();
     stored = format_bytes(data.stored_bytes);
     if (dataset.has_target()) target = DatasetAccess::state(dataset)->target->info().path;
@@ -82,9 +81,9 @@ std::string plan_text(const RowsRequest& request, const std::vector<Variant>& va
   return fmt::format(
       "measuring {}:{} ({}, {} stored){}: {} {} of about {:.3g} s, {:.3g} s in all; each pass starts with an "
       "empty cache and reads {}{}",
-      printable(settings.file()), printable(path), shape, stored,
-      target.empty() ? "" : " with " + printable(target), rows, rows == 1 ? "row" : "rows", budget.count(),
-      budget.count() * static_cast<double>(rows), pages_text(pages),
+      printable(file), printable(path), shape, stored, target.empty() ? "" : " with " + printable(target),
+      rows, rows == 1 ? "row" : "rows", budget.count(), budget.count() * static_cast<double>(rows),
+      pages_text(pages),
       opening.count() > 1
           ? fmt::format("; opening the file took {:.1f} s, which each row adds", opening.count())
           : "");
@@ -205,7 +204,7 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
     }
   }
   Json& json = results.json();
-  std::string text = '\n' + results.warnings() + busy_warning(json["rows"]);
+  std::string text = '\n' + results.warnings() + busy_warning(json["rows"]) + limit_note(json["rows"]);
   const Json& used = json["settings"];
   text += bench_verdict(json["rows"], used["shuffle"].get<std::string>(),
                         used["cache_policy"].get<std::string>(), used["on_error"].get<std::string>());

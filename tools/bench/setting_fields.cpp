@@ -225,7 +225,12 @@ void TypedSettings::drop_empty() {
 }
 
 BenchSettings TypedSettings::applied_to(BenchSettings settings) const {
-  if (!config.empty()) read_config(config, settings.dataset, settings.loader);
+  if (!config.empty()) {
+    Config read = read_config(config, {.loader = settings.loader});
+    settings.dataset = std::move(read.dataset);
+    settings.mixture = std::move(read.mixture);
+    settings.loader = std::move(read.loader);
+  }
   settings = settings_from(texts, std::move(settings));
   for (const std::string& text : set) {
     const auto [name, value] = name_and_value("--set", text);

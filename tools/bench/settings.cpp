@@ -11,8 +11,8 @@
 #include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
-#include "tools/program/options_json.hpp"
 #include "tools/program/table.hpp"
+#include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -38,6 +38,18 @@ void visit_fields(Visit visit) {
   for (const BenchField& field : loader_fields()) visit(field);
 }
 
+bool is_dataset_field(const BenchField& wanted) {
+  return std::ranges::any_of(dataset_fields(),
+                             [&](const BenchField& field) { return field.key == wanted.key; });
+}
+
+// Throws if an option of the dataset is given for a mixture, each set of which has options of its own.
+void require_dataset(const BenchSettings& settings, std::string_view option) {
+  if (!settings.mixture) return;
+  throw OptionError(fmt::format(
+      "{}: the configuration describes a mixture; give options of a dataset in its sets", option));
+}
+
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 // Bytes as an argument of a process, which cannot hold zeros.
@@ -59,14 +71,27 @@ std::vector<std::uint8_t> from_hex(const std::string& text) {
 
 }  // namespace
 
+std::string BenchSettings::file() const {
+  const DatasetOptions* first = &dataset;
+  if (mixture && !mixture->sets.empty()) first = &mixture->sets.front().dataset;
+  return first->files.empty() ? std::string() : first->files.front().string();
+}
+
 bool BenchSettings::reads_one_file() const {
-  return dataset.files.size() == 1 && dataset.stage_dir.empty() && std::filesystem::is_regular_file(file());
+  return !mixture && dataset.files.size() == 1 && dataset.stage_dir.empty() &&
+         std::filesystem::is_regular_file(file());
+}
+
+Dataset open_samples(const BenchSettings& settings) {
+  const auto open = [](const DatasetOptions& options) { return open_dataset(options, "bench"); };
+  return settings.mixture ? open_mixture(*settings.mixture, open) : open(settings.dataset);
 }
 
 BenchSettings settings_from(const SettingTexts& texts, BenchSettings settings) {
   visit_fields([&](const BenchField& field) {
     const auto given = texts.find(field.key);
     if (given == texts.end()) return;
+    if (is_dataset_field(field)) require_dataset(settings, field.option);
     for (const std::string& text : given->second) field.parse(settings, text);
   });
   return settings;
@@ -95,6 +120,7 @@ void set_by_name(BenchSettings& settings, std::string_view option, const std::st
   visit_fields([&](const BenchField& field) {
     // Flags take no text, but have one in JSON.
     if (field.key != name || field.type.empty() || field.repeats) return;
+    if (is_dataset_field(field)) require_dataset(settings, option);
     field.parse(settings, text);
     done = true;
   });
@@ -103,6 +129,7 @@ void set_by_name(BenchSettings& settings, std::string_view option, const std::st
   if (is_loader_option(name)) {
     read_options(std::string(option), one, settings.loader);
   } else {
+    require_dataset(settings, option);
     read_options(std::string(option), one, settings.dataset);
   }
 }
@@ -121,6 +148,11 @@ Json to_json(const BenchSettings& settings) {
                {"max_bad_share", settings.loader.max_bad_share},
                {"normalize", nullptr},
                {"seed", 0}};
+  if (settings.mixture) {
+    json.erase("data");
+    json.erase("target");
+    json["mixture"] = options_json(*settings.mixture);
+  }
   json.update(options_json(settings.dataset));
   json.update(options_json(settings.loader));
   if (settings.loader.batch_size == 1) json["batch_size"] = 1;  // the library's default
@@ -152,6 +184,7 @@ std::vector<std::string> to_arguments(const RowRequest& request) {
   Json json = {{"dataset", options_json(request.settings.dataset)},
                {"loader", options_json(request.settings.loader)},
                {"time_budget_ns", request.settings.time_budget.count()}};
+  if (request.settings.mixture) json["mixture"] = options_json(*request.settings.mixture);
   visit_request(request, [&](const char* key, const auto& value) { json[key] = value; });
   return {to_hex(Json::to_msgpack(json))};  // MessagePack keeps any bytes in texts
 }
@@ -159,9 +192,10 @@ std::vector<std::string> to_arguments(const RowRequest& request) {
 RowRequest row_request_from(const std::vector<std::string>& arguments) {
   const Json json = Json::from_msgpack(from_hex(arguments.at(0)));
   RowRequest request;
-  request.settings.dataset = {};
   request.settings.loader = {};
   read_options("dataset", json.at("dataset"), request.settings.dataset);
+  if (json.contains("mixture"))
+    read_options("mixture", json.at("mixture"), request.settings.mixture.emplace());
   read_options("loader", json.at("loader"), request.settings.loader);
   request.settings.time_budget =
       std::chrono::nanoseconds(json.at("time_budget_ns").get<std::chrono::nanoseconds::rep>());

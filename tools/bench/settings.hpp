@@ -15,6 +15,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
 #include "tools/program/option_text.hpp"
+#include "tools/program/options_json.hpp"
 #include "tools/program/output.hpp"
 
 namespace CLI {
@@ -26,16 +27,21 @@ namespace h5feed::cli {
 /// Settings of `bench`: the options of the library, and how long to measure.
 struct BenchSettings {
   DatasetOptions dataset;
+  std::optional<MixtureOptions> mixture;  ///< Instead of `dataset`
   DataLoaderOptions loader{.batch_size = 256, .seed = 0};
   std::uint64_t runs = 3;
   std::uint64_t warmup = 1;
   std::chrono::nanoseconds time_budget = std::chrono::seconds(3);  ///< time to spend on one row
 
   /// Returns the first file, as typed; empty if there is none.
-  std::string file() const { return dataset.files.empty() ? std::string() : dataset.files.front().string(); }
+  std::string file() const;
   /// Returns whether all samples are read from the file `file()`, so that its pages can be watched.
   bool reads_one_file() const;
 };
+
+/// Opens what the settings describe, a dataset or a mixture. Blocks. Throws the errors of Dataset::open and
+/// mix.
+Dataset open_samples(const BenchSettings& settings);
 
 /// One setting of `bench` as it is typed on the command line.
 struct BenchField {

@@ -36,6 +36,7 @@
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/run_bounds.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -75,7 +76,8 @@ std::vector<DatasetEntry> list_wanted(const H5File& file, const std::vector<std:
 // Opens a dataset of variable length as images, if it is one of bytes.
 void open_images(const std::string& file, const ImageOptions& images, CheckEntry& entry) {
   try {
-    const Dataset dataset = Dataset::open({.files = {file}, .data = entry.listed.path, .images = images});
+    const Dataset dataset =
+        Dataset::open(isolated({.files = {file}, .data = entry.listed.path, .images = images}));
     entry.images = DatasetAccess::state(dataset)->data.reader;
     entry.info = entry.images->info();
     entry.chunks = entry.images->num_chunks();
@@ -207,7 +209,7 @@ int check(const CheckArguments& arguments) {
   const Clock::time_point start = Clock::now();
   CheckSettings settings = make_settings(arguments);
   check_export_places(arguments.output, arguments.file);
-  const auto file = H5File::open(arguments.file);
+  const auto file = open_isolated(arguments.file);
   std::optional<BadList> bad_list;
   if (!arguments.bad_list.empty()) settings.bad_list = &bad_list.emplace(arguments.bad_list, "bad_list");
   std::vector<CheckEntry> entries = list_entries(*file, arguments.data);

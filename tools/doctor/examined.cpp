@@ -15,6 +15,7 @@
 #include "tools/program/options_json.hpp"
 #include "tools/program/run_bounds.hpp"
 #include "tools/storage/image_choice.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -30,7 +31,7 @@ bool names_no_samples(const BenchSettings& settings) {
 // Sets the dataset to the one to begin with; returns the options that name the next one.
 std::string choose_samples(BenchSettings& settings) {
   const std::vector<SampleReading> readings = [&] {
-    const auto file = H5File::open(settings.file());
+    const auto file = open_isolated(settings.file());
     return sample_readings(*file, file->list_datasets());
   }();
   if (readings.empty()) return {};

@@ -25,6 +25,7 @@
 #include "tools/program/table.hpp"
 #include "tools/storage/free_space.hpp"
 #include "tools/storage/h5py_line.hpp"
+#include "tools/storage/isolated.hpp"
 #include "tools/storage/storage_advice.hpp"
 #include "tools/storage/storage_model.hpp"
 
@@ -143,7 +144,7 @@ std::optional<Fault> wide_values(const DatasetInfo& info, const ChunkReader& rea
 std::string damage_of(const DatasetInfo& info, const ChunkReader& reader) {
   try {
     if (info.layout == StorageLayout::chunked && !reader.direct()) {
-      const std::string damage = chunk_index_damage(*H5File::open(info.file), info);
+      const std::string damage = chunk_index_damage(*open_isolated(info.file), info);
       if (!damage.empty()) return damage;
     }
     decode_seconds_per_byte(reader, std::chrono::milliseconds(50));

@@ -8,6 +8,7 @@
 #include "h5feed/error.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/options_json.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 
@@ -56,7 +57,7 @@ void write_sample_config(const std::filesystem::path& config, const std::string&
   dataset->files = {file};
   const Dataset opened = [&] {
     const ScopedLogSink quiet(ignore_log);
-    return Dataset::open(*dataset);
+    return Dataset::open(isolated(*dataset));
   }();
   write_config(config, *dataset, starting_options(opened));
 }

@@ -37,6 +37,7 @@
 #include "tools/program/output.hpp"
 #include "tools/storage/free_space.hpp"
 #include "tools/storage/image_choice.hpp"
+#include "tools/storage/isolated.hpp"
 #include "tools/storage/storage_advice.hpp"
 
 namespace h5feed::cli {
@@ -94,7 +95,8 @@ Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
   if (!entry.listed.numeric) return entry;
   try {
     entry.info = file->describe(entry.listed.path);
-    entry.reader = open_chunk_reader(file, *entry.info, nullptr, {.pool = std::make_shared<FilePool>()});
+    entry.reader = open_chunk_reader(file, *entry.info, nullptr,
+                                     {.pool = std::make_shared<FilePool>(FilePlaces(), file->isolation())});
     if (looks_like_images(entry.info->shape, entry.info->dtype)) {
       entry.geometry = data_geometry(*entry.info, InputLayout::automatic);
     }
@@ -261,7 +263,7 @@ int info(const InfoArguments& arguments) {
     throw OptionError("--jobs counts the threads of --stats; add --stats, or leave it out");
   }
   parse_layout("--input-layout", arguments.stats.input_layout);
-  auto file = H5File::open(arguments.file);
+  auto file = open_isolated(arguments.file);
   if (arguments.stats.write_attributes) {
     // Checks before the long pass whether the file can be written. A disk that fills up during the write
     // would leave it damaged.
@@ -271,7 +273,7 @@ int info(const InfoArguments& arguments) {
                         .largest_file_bytes = std::filesystem::file_size(arguments.file) + kAmpleBytes});
     file.reset();
     update_attributes(arguments.file, "/", {});
-    file = H5File::open(arguments.file);
+    file = open_isolated(arguments.file);
   }
   std::vector<Entry> entries = look_at_all(file, arguments.data);
   std::vector<StatsResult> stats;
@@ -293,7 +295,7 @@ int info(const InfoArguments& arguments) {
                {"file_bytes", file_bytes},
                {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
                {"datasets", Json::array()}};
-  std::string geometry, forecasts, warnings;
+  std::string geometry, forecasts, warnings, readings;
   for (const Entry& entry : entries) {
     table.add_row(table_row(entry));
     json["datasets"].push_back(json_entry(entry));
@@ -304,10 +306,17 @@ int info(const InfoArguments& arguments) {
       if (result.info.path == entry.listed.path) json["datasets"].back()["stats"] = stats_json(result);
     }
   }
-  std::string readings;
   json["reads_as"] = Json::array();
   const std::vector<DatasetEntry> listed = listed_of(entries);
   const std::vector<SampleReading> found_readings = sample_readings(*file, listed);
+  const std::optional<OpenReading> episodes = episode_reading(file, listed);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!entries[i].info || !entries[i].problem.empty()) continue;
+    for (const std::string& line : patch_advice(*entries[i].info, found_readings, episodes)) {
+      warnings += line + '\n';
+      json["datasets"][i]["advice"].push_back(line);
+    }
+  }
   for (const SampleReading& reading : found_readings) {
     json["reads_as"].push_back(reading_json(reading));
     readings +=
@@ -316,7 +325,6 @@ int info(const InfoArguments& arguments) {
                     reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
     if (!reading.patch.empty()) readings += lines_that_open(options_of(reading), printable(arguments.file));
   }
-  const std::optional<OpenReading> episodes = episode_reading(file, listed);
   if (episodes) readings += lines_of(*episodes, printable(arguments.file));
   const SparseReadings sparse = sparse_readings(file, listed);
   for (const OpenReading& reading : sparse.readings) readings += lines_of(reading, printable(arguments.file));

@@ -10,6 +10,9 @@
 #include <span>
 
 #include "base/byte_units.hpp"
+#include "dataset/geometry.hpp"
+#include "tools/measure/sample_cost.hpp"
+#include "tools/program/table.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -80,6 +83,34 @@ bool named_as_labels(const std::string& path) {
                              [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
+// Returns the mean number of chunks of `chunk` elements that `size` of `extent` elements touch at a random
+// place.
+double chunks_touched(std::uint64_t extent, std::uint64_t size, std::uint64_t chunk) {
+  constexpr std::uint64_t kMostPlaces = 65'536;
+  double touched = 0;
+  // The number repeats from chunk to chunk.
+  const std::uint64_t places = std::min({extent - size + 1, chunk, kMostPlaces});
+  for (std::uint64_t from = 0; from < places; ++from)
+    touched += static_cast<double>((from + size - 1) / chunk - from / chunk + 1);
+  return touched / static_cast<double>(places);
+}
+
+// Returns how many elements a patch decodes at a random place, relative to its own.
+double decoded_per_wanted(Extents shape, Extents chunk, const VolumeShape& volumes, Extents patch) {
+  const std::size_t depth = volumes.depth;
+  double ratio = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (d >= depth && d < depth + patch.size()) {
+      const std::uint64_t size = patch[d - depth];
+      ratio *= chunks_touched(shape[d], size, chunk[d]) * static_cast<double>(std::min(chunk[d], shape[d])) /
+               static_cast<double>(size);
+    } else if (d == 0 && !volumes.whole) {
+      ratio *= static_cast<double>(chunk[0]);  // other volumes
+    }
+  }
+  return ratio;
+}
+
 }  // namespace
 
 std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
@@ -108,6 +139,41 @@ std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const Dat
     reading.patch.push_back(std::min(side, extents[axis]));
   }
   return reading;
+}
+
+std::vector<std::string> patch_advice(const DatasetInfo& info, const std::vector<SampleReading>& readings,
+                                      const std::optional<OpenReading>& episodes) {
+  constexpr double kWorthSaying = 1.5;
+  const auto patches = std::ranges::find_if(readings, [&](const SampleReading& reading) {
+    return reading.data == info.path && !reading.patch.empty();
+  });
+  const bool series = episodes && episodes->certain && episodes->options.data == info.path;
+  const std::optional<VolumeShape> volumes = volumes_in(info.shape);
+  if (patches == readings.end() || series || !volumes || looks_like_images(info.shape, info.dtype)) return {};
+  const SampleReading& reading = *patches;
+  const std::size_t depth = volumes->depth;
+  // Half a patch on each side; volumes and channels each in chunks of their own.
+  std::vector<std::uint64_t> better(info.shape.size(), 1);
+  for (std::size_t axis = 0; axis < reading.patch.size(); ++axis)
+    better[depth + axis] = std::max<std::uint64_t>(1, reading.patch[axis] / 2);
+  const bool channels = info.shape.size() > depth + 3;
+  if (channels) better.back() = info.shape.back();
+  // Without chunks, a volume or a channel is read at a time.
+  std::vector<std::uint64_t> chunk = info.chunk_shape;
+  if (chunk.empty()) {
+    chunk = info.shape;
+    if (!volumes->whole || depth > 0) chunk.front() = 1;
+    if (volumes->whole && depth == 0) return {};  // read by slices
+  }
+  const double now = decoded_per_wanted(info.shape, chunk, *volumes, reading.patch);
+  const double then = decoded_per_wanted(info.shape, better, *volumes, reading.patch);
+  if (now < kWorthSaying * then) return {};
+  return {fmt::format(
+      "{}: a patch of {} at a random place decodes {:.3g} times its own voxels {}, and {:.2g} times with "
+      "chunks of {}: {}",
+      printable(short_path(info.path)), fmt::join(reading.patch, "×"), now,
+      info.chunk_shape.empty() ? "without chunks" : fmt::format("with chunks of {}", fmt::join(chunk, "×")),
+      then, fmt::join(better, "×"), repack_command(info, fmt::format("--chunk {}", fmt::join(better, "x"))))};
 }
 
 }  // namespace h5feed::cli

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
+#include "tools/info/open_lines.hpp"
 #include "tools/info/shapes.hpp"
 
 namespace h5feed::cli {
@@ -16,5 +18,11 @@ namespace h5feed::cli {
 /// are an integer dataset of the same extents.
 std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
                                             const std::vector<DatasetEntry>& entries);
+
+/// Returns a sentence if smaller chunks would make the patches of a dataset cheaper at random places, with
+/// the voxels that a patch decodes and the command that writes such chunks. Returns an empty list if they
+/// would not, if no reading is by patches, and for what may be images or, by `episodes`, a series of frames.
+std::vector<std::string> patch_advice(const DatasetInfo& info, const std::vector<SampleReading>& readings,
+                                      const std::optional<OpenReading>& episodes);
 
 }  // namespace h5feed::cli

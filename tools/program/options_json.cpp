@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "h5feed/option_names.hpp"
 #include "tools/program/table.hpp"
 
 namespace h5feed::cli {
@@ -39,6 +38,7 @@ Json as_json(const GpuCacheBytes& value);
 Json as_json(std::chrono::milliseconds value);
 Json as_json(const TileExtent& value);
 Json as_json(const SparseOptions::Column& value);
+Json as_json(const EpochSize& value);
 template <typename T>
 Json as_json(const std::vector<T>& values);
 template <typename T>
@@ -80,6 +80,11 @@ Json as_json(const SparseOptions::Column& value) {
   return std::visit([](const auto& column) { return Json(column); }, value);
 }
 
+Json as_json(const EpochSize& value) {
+  if (value.kind() == EpochSize::Kind::samples) return value.samples();
+  return value.kind() == EpochSize::Kind::longest ? "longest" : "shortest";
+}
+
 template <typename T>
 Json as_json(const std::vector<T>& values) {
   Json json = Json::array();
@@ -106,6 +111,7 @@ void set_value(const std::string& where, const Json& json, std::chrono::millisec
 void set_value(const std::string& where, const Json& json, GpuCacheBytes& into);
 void set_value(const std::string& where, const Json& json, TileExtent& into);
 void set_value(const std::string& where, const Json& json, SparseOptions::Column& into);
+void set_value(const std::string& where, const Json& json, EpochSize& into);
 template <typename T>
 void set_value(const std::string& where, const Json& json, std::vector<T>& into);
 template <typename T>
@@ -156,6 +162,16 @@ void set_value(const std::string& where, const Json& json, SparseOptions::Column
   } else {
     set_value(where, json, into.emplace<std::int64_t>());
   }
+}
+
+void set_value(const std::string& where, const Json& json, EpochSize& into) {
+  if (json.is_string()) {
+    into = json.get<std::string>();
+    return;
+  }
+  std::int64_t samples = 0;
+  set_value(where, json, samples);
+  into = samples;
 }
 
 void set_value(const std::string& where, const Json& json, TileExtent& into) {
@@ -284,12 +300,18 @@ Json options_json(const DataLoaderOptions& options) {
   return json;
 }
 
+Json options_json(const MixtureOptions& options) { return as_json(options); }
+
 void read_options(const std::string& where, const Json& json, DatasetOptions& options) {
   set_struct(where, json, options);
 }
 
 void read_options(const std::string& where, const Json& json, DataLoaderOptions& options) {
   set_struct(where, with_workers(where, json), options);
+}
+
+void read_options(const std::string& where, const Json& json, MixtureOptions& options) {
+  set_struct(where, json, options);
 }
 
 bool is_loader_option(const std::string& name) {
@@ -299,7 +321,8 @@ bool is_loader_option(const std::string& name) {
   return found;
 }
 
-void read_config(const std::filesystem::path& file, DatasetOptions& dataset, DataLoaderOptions& loader) {
+Config read_config(const std::filesystem::path& file, Config defaults) {
+  Config config = std::move(defaults);
   std::ifstream in(file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const std::string name = printable(file.string());
@@ -311,14 +334,22 @@ void read_config(const std::filesystem::path& file, DatasetOptions& dataset, Dat
   }
   for (const auto& [key, value] : json.items()) {
     if (key == "dataset") {
-      read_options(file.string() + ": dataset", value, dataset);
+      read_options(file.string() + ": dataset", value, config.dataset);
+    } else if (key == "mixture") {
+      read_options(file.string() + ": mixture", value, config.mixture.emplace());
     } else if (key == "loader") {
-      read_options(file.string() + ": loader", value, loader);
+      read_options(file.string() + ": loader", value, config.loader);
     } else {
-      throw OptionError(fmt::format("{}: no part \"{}\"; a configuration has \"dataset\" and \"loader\"",
-                                    name, printable(key)));
+      throw OptionError(
+          fmt::format("{}: no part \"{}\"; a configuration has \"dataset\" or \"mixture\", and \"loader\"",
+                      name, printable(key)));
     }
   }
+  if (json.contains("dataset") && json.contains("mixture")) {
+    throw OptionError(fmt::format(
+        "{}: \"dataset\" and \"mixture\" exclude each other; describe each set in mixture.sets", name));
+  }
+  return config;
 }
 
 void write_config(const std::filesystem::path& file, const DatasetOptions& dataset,

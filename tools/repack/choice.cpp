@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -18,122 +17,14 @@
 #include "store/read/reader_factories.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
+#include "tools/repack/chunk_choice.hpp"
 #include "tools/storage/dataset_alias.hpp"
-#include "tools/storage/storage_model.hpp"
 
 namespace h5feed::cli {
 namespace {
 
-constexpr const char* kChunkForms =
-    "auto, samples per chunk, a size such as 4MiB, a shape such as 100x3x218x178, or none for contiguous "
-    "storage";
-
 // Contiguous data below this size is left to libhdf5.
 constexpr std::uint64_t kSmallBytes = kMiB;
-
-enum class ChunkForm : std::uint8_t { as_source, automatic, samples, bytes, shape, none };
-
-struct ChunkChoice {
-  ChunkForm form = ChunkForm::as_source;
-  std::uint64_t amount = 0;
-  std::vector<std::uint64_t> shape = {};
-};
-
-ChunkChoice parse_chunk_choice(const std::string& text) {
-  if (text.empty()) return {};
-  if (text == "auto") return {.form = ChunkForm::automatic};
-  if (text == "none") return {.form = ChunkForm::none};
-  const auto digits = [](char c) { return c >= '0' && c <= '9'; };
-  if (std::all_of(text.begin(), text.end(), digits)) {
-    return {.form = ChunkForm::samples,
-            .amount = parse_number("--chunk", text, 1, std::numeric_limits<std::uint32_t>::max())};
-  }
-  if (std::all_of(text.begin(), text.end(), [&](char c) { return digits(c) || c == 'x'; })) {
-    return {.form = ChunkForm::shape, .shape = parse_shape("--chunk", text, kChunkForms)};
-  }
-  // A fraction without a unit is neither a number of samples nor a plausible size.
-  const bool has_unit = text.find_first_of("0123456789.", text.size() - 1) == std::string::npos;
-  const std::uint64_t bytes = has_unit && digits(text.front()) ? parse_size("--chunk", text) : 0;
-  if (bytes == 0) throw OptionError(fmt::format("--chunk \"{}\": give {}", text, kChunkForms));
-  if (bytes >= 4 * kGiB) {
-    throw OptionError(fmt::format(
-        "--chunk \"{}\" is too large; HDF5 stores chunks below 4 GiB, choose a smaller size", text));
-  }
-  return {.form = ChunkForm::bytes, .amount = bytes};
-}
-
-std::vector<std::uint64_t> whole_samples(const DatasetInfo& info, std::uint64_t samples) {
-  std::vector<std::uint64_t> chunk = info.shape;
-  chunk.front() = samples;
-  return chunk;
-}
-
-// Returns the chunk shape that `choice` means for this dataset; empty for contiguous storage.
-std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info, const ChunkChoice& choice) {
-  std::vector<std::uint64_t> chunk;
-  switch (choice.form) {
-    case ChunkForm::as_source:
-      chunk = info.chunk_shape;
-      break;
-    case ChunkForm::automatic:
-      chunk = whole_samples(info, automatic_chunk_rows(info.rows(), info.row_bytes()));
-      break;
-    case ChunkForm::samples:
-      chunk = whole_samples(info, choice.amount);
-      break;
-    case ChunkForm::bytes:
-      chunk = whole_samples(
-          info, std::max<std::uint64_t>(1, choice.amount / std::max<std::uint64_t>(1, info.row_bytes())));
-      break;
-    case ChunkForm::shape:
-      if (choice.shape.size() != info.shape.size()) {
-        throw OptionError(fmt::format("--chunk {}: {} has {} dimensions ({}); give as many extents",
-                                      fmt::join(choice.shape, "x"), info.path, info.shape.size(),
-                                      format_shape(info.shape)));
-      }
-      chunk = choice.shape;
-      break;
-    case ChunkForm::none:
-      return {};
-  }
-  // A chunk beyond the data would be padding, and libhdf5 refuses chunks beyond a fixed extent.
-  for (std::size_t d = 0; d < chunk.size(); ++d) {
-    chunk[d] = std::clamp<std::uint64_t>(chunk[d], 1, std::max<std::uint64_t>(1, info.shape[d]));
-  }
-  std::uint64_t bytes = size_of(info.dtype);
-  for (const std::uint64_t extent : chunk) {
-    if (bytes > (4 * kGiB - 1) / extent) {
-      throw OptionError(
-          fmt::format("{}: chunks of {} exceed 4 GiB, the most that HDF5 stores; choose a smaller "
-                      "--chunk",
-                      info.path, format_shape(chunk)));
-    }
-    bytes *= extent;
-  }
-  return chunk;
-}
-
-// Refuses a chunk larger than every dataset that it is for, as in tune. If only smaller datasets are
-// exceeded, they are stored in one chunk.
-void refuse_larger_chunks(const ChunkChoice& choice, const std::string& text,
-                          const std::vector<RepackJob>& jobs) {
-  std::vector<std::uint64_t> wanted = choice.shape;
-  if (choice.form == ChunkForm::samples) wanted = {choice.amount};
-  for (std::size_t d = 0; d < wanted.size(); ++d) {
-    const DatasetInfo* largest = nullptr;
-    for (const RepackJob& job : jobs) {
-      if (job.chosen && (largest == nullptr || job.info().shape[d] > largest->shape[d]))
-        largest = &job.info();
-    }
-    if (largest == nullptr || largest->shape[d] == 0 || wanted[d] <= largest->shape[d]) continue;
-    if (choice.form == ChunkForm::samples) {
-      throw OptionError(fmt::format("--chunk {}: {} has {} rows; give smaller chunks", text, largest->path,
-                                    format_count(largest->rows())));
-    }
-    throw OptionError(fmt::format("--chunk {}: {} is {}; give smaller chunks", text, largest->path,
-                                  format_shape(largest->shape)));
-  }
-}
 
 // Some compressors write their chunk's size into the parameters, which changes with the chunks.
 std::vector<FilterSpec> for_other_chunks(std::vector<FilterSpec> filters) {
@@ -148,7 +39,7 @@ CopiedStorage storage_of(const DatasetInfo& info, const RepackArguments& argumen
   if (info.shape.empty()) {
     throw OptionError(fmt::format("{}: a single value has no chunks; leave it out of --dataset", info.path));
   }
-  CopiedStorage storage{.chunk_shape = chunk_shape_of(info, choice),
+  CopiedStorage storage{.chunk_shape = chunk_shape_of(info, choice, arguments),
                         .fixed_max_shape = arguments.max_shape == "fixed"};
   if (storage.chunk_shape.empty()) {
     if (!arguments.filter.empty() && arguments.filter != "none") {
@@ -253,6 +144,13 @@ void check_arguments(const RepackArguments& arguments) {
   if (arguments.chunk == "none" && !arguments.filter.empty() && arguments.filter != "none") {
     throw OptionError(fmt::format("--filter {} needs chunks, and --chunk none has none; drop one of the two",
                                   arguments.filter));
+  }
+  if (!arguments.window.empty()) {
+    if (arguments.chunk != "auto")
+      throw OptionError("--window chooses the chunks of --chunk auto; add that, or leave --window out");
+    window_use(arguments);
+  } else if (!arguments.shuffle.empty() || !arguments.cache_bytes.empty()) {
+    throw OptionError("--shuffle and --cache-bytes say how windows are read; add --window");
   }
   if (!arguments.shuffle_rows.empty()) {
     parse_number("--shuffle-rows", arguments.shuffle_rows);

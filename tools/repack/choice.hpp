@@ -18,6 +18,9 @@ struct RepackArguments {
   std::string out;
   std::vector<std::string> datasets;
   std::string chunk;
+  std::string window;
+  std::string shuffle;
+  std::string cache_bytes;
   std::string filter;
   std::string jobs;
   std::string memory;

@@ -158,12 +158,13 @@ class PartedRepack {
       }
       plan.filled_by_caller.emplace(whole.info().path, std::move(view));
     }
-    check_copyable(*file_, plan);
-    H5Writer writer(settings_.out, arguments_.force, *file_, true);
-    copy_objects(*file_, writer, plan, check_interrupted);
+    const auto copied = H5File::open(file_->path());
+    check_copyable(*copied, plan);
+    H5Writer writer(settings_.out, arguments_.force, *copied, true);
+    copy_objects(*copied, writer, plan, check_interrupted);
     std::vector<ChunkSeals> seals;
     for (RepackJob& job : others) seals.push_back(write_job(job, writer, settings_, advance));
-    finish(writer, plan, others, seals, advance);
+    finish(writer, *copied, plan, others, seals, advance);
   }
 
   // Copies the chunks of all parts as stored.
@@ -171,9 +172,10 @@ class PartedRepack {
     std::vector<RepackJob> jobs = plan_.jobs();
     for (RepackJob& job : jobs) plan_job(job, settings_);
     const CopyPlan plan = copy_plan(jobs, arguments_);
-    check_copyable(*file_, plan);
-    H5Writer writer(settings_.out, arguments_.force, *file_, arguments_.latest());
-    copy_objects(*file_, writer, plan, check_interrupted);
+    const auto copied = H5File::open(file_->path());
+    check_copyable(*copied, plan);
+    H5Writer writer(settings_.out, arguments_.force, *copied, arguments_.latest());
+    copy_objects(*copied, writer, plan, check_interrupted);
     std::vector<RepackJob> others, pieces;
     std::vector<ChunkSeals> seals, piece_seals;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -201,7 +203,7 @@ class PartedRepack {
             piece_seals[i], settings_, advance);
       }
     }
-    finish(writer, plan, others, seals, advance);
+    finish(writer, *copied, plan, others, seals, advance);
     pieces.clear();
     std::error_code ignored;
     for (std::uint64_t part = 0; part < plan_.parts(); ++part)
@@ -221,12 +223,13 @@ class PartedRepack {
     return job;
   }
 
-  void finish(H5Writer& writer, const CopyPlan& plan, const std::vector<RepackJob>& others,
-              const std::vector<ChunkSeals>& seals, const Advance& advance) {
+  void finish(H5Writer& writer, const H5File& copied, const CopyPlan& plan,
+              const std::vector<RepackJob>& others, const std::vector<ChunkSeals>& seals,
+              const Advance& advance) {
     file_->check_unchanged();
     writer.close();
     if (settings_.verify) {
-      verify_objects(*file_, writer.temporary(), plan, settings_.out);
+      verify_objects(copied, writer.temporary(), plan, settings_.out);
       verify_jobs(writer.temporary(), others, seals, settings_, advance);
     }
     check_interrupted();

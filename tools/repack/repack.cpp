@@ -32,6 +32,7 @@
 #include "tools/repack/parts.hpp"
 #include "tools/repack/report.hpp"
 #include "tools/storage/free_space.hpp"
+#include "tools/storage/isolated.hpp"
 #include "tools/storage/new_file.hpp"
 
 namespace h5feed::cli {
@@ -73,7 +74,7 @@ int repack(const RepackArguments& arguments) {
   return_freed_memory();
   RepackSettings settings = make_settings(arguments);
   check_places(arguments);
-  const auto file = H5File::open(arguments.in);
+  const auto file = open_isolated(arguments.in);
   refuse_no_change(*file, arguments);
   if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
@@ -81,7 +82,9 @@ int repack(const RepackArguments& arguments) {
   ::malloc_trim(0);  // returns memory that opening the file took
   for (RepackJob& job : jobs) plan_job(job, settings);
   const CopyPlan plan = copy_plan(jobs, arguments);
-  check_copyable(*file, plan);
+  // What is not rewritten is copied by libhdf5, from one file of this process to another.
+  const auto copied = H5File::open(arguments.in);
+  check_copyable(*copied, plan);
   const RepackEstimate estimate = estimate_repack(jobs, arguments.in, settings);
   require_free_space(arguments.out,
                      {.bytes = saturating_sum(estimate.bytes_out, estimate.scratch_bytes),
@@ -95,8 +98,8 @@ int repack(const RepackArguments& arguments) {
   }
 
   const UnfinishedOutput unfinished;  // outlives the writer, which removes the file
-  H5Writer writer(arguments.out, arguments.force, *file, arguments.latest());
-  copy_objects(*file, writer, plan, check_interrupted);
+  H5Writer writer(arguments.out, arguments.force, *copied, arguments.latest());
+  copy_objects(*copied, writer, plan, check_interrupted);
   {
     const double passes = settings.verify ? 2 : 1;
     Progress progress("repack", ProgressUnit::bytes, passes * static_cast<double>(estimate.decoded_bytes));
@@ -106,7 +109,7 @@ int repack(const RepackArguments& arguments) {
     file->check_unchanged();
     writer.close();
     if (settings.verify) {
-      verify_objects(*file, writer.temporary(), plan, settings.out);
+      verify_objects(*copied, writer.temporary(), plan, settings.out);
       verify_jobs(writer.temporary(), jobs, seals, settings, advance);
     }
   }
@@ -126,7 +129,9 @@ verified (SHA-256 of the decoded values of both files), synced to storage and re
 
 --chunk takes samples per chunk, a size (whole samples that fit in it), a full shape, none (contiguous), or
 auto: whole samples of about 1 MiB decoded, at most 20,000. Without --chunk or --filter the source's is kept;
-datasets whose chunks and filters do not change are copied without decoding.
+datasets whose chunks and filters do not change are copied without decoding. With --window, auto takes the
+largest of these chunks with which a loader of such windows decodes each chunk 1.2 times at most; the plan says
+how much cache that needs.
 
 If one row of source chunks exceeds --memory, the chunks are decoded again for each part that fits, or once
 into a scratch file next to OUT, whichever is estimated to be cheaper; the first lines printed say so.
@@ -142,6 +147,7 @@ one to finish writes OUT. --resume keeps complete parts if the work is interrupt
 Examples:
   h5feed repack slow.h5 fast.h5 --chunk auto
   h5feed repack slow.h5 fast.h5 --dataset train/images --chunk 100 --filter shuffle+gzip:1 --jobs 8
+  h5feed repack era5.h5 fast.h5 --dataset fields --chunk auto --window=-2,-1,0,1 --shuffle chunk:2
   h5feed repack slow.h5 raw.h5 --chunk none --maxshape fixed
   h5feed repack train.h5 shuffled.h5 --chunk 100 --shuffle-rows 7
   h5feed repack huge.h5 fast.h5 --chunk 100 --resume
@@ -165,6 +171,18 @@ void add_repack(CLI::App& app, Action& action) {
       ->add_option("--chunk", arguments->chunk,
                    "Samples per chunk, a size, a shape, auto, or none (contiguous)")
       ->type_name("N|4MiB|AxBxC|auto|none");
+  command
+      ->add_option(
+          "--window", arguments->window,
+          "With --chunk auto: rows of a sample, as offsets such as -2,-1,0,1; chunks are then decoded "
+          "1.2 times at most")
+      ->type_name("N,N,...");
+  command->add_option("--shuffle", arguments->shuffle, "Order in which windows are read; default: chunk:16")
+      ->type_name("ORDER");
+  command
+      ->add_option("--cache-bytes", arguments->cache_bytes,
+                   "Cache of the loader that reads windows; default: the loader's")
+      ->type_name("SIZE");
   add_filter_option(*command, arguments->filter, "the source's");
   command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
   command

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/repack/report.hpp"
+#include "tools/repack/chunk_choice.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -200,10 +201,12 @@ std::string plan_text(const std::vector<RepackJob>& jobs, const RepackArguments&
       continue;
     }
     const DatasetInfo& info = job.info();
-    text += fmt::format("  {} ({}): {} → {}, {} decoded; {}\n", info.path, info.shape_text(),
+    const bool chunked = !job.storage.chunk_shape.empty();
+    text += fmt::format("  {} ({}): {} → {}, {} decoded; {}{}\n", info.path, info.shape_text(),
                         storage_text(info.chunk_shape, info.filters),
                         storage_text(job.storage.chunk_shape, job.storage.filters),
-                        format_bytes(info.total_bytes()), way_text(job));
+                        format_bytes(info.total_bytes()), way_text(job),
+                        chunked ? window_text(info, job.storage.chunk_shape.front(), arguments) : "");
   }
   if (untouched > 0) {
     text += fmt::format("  {} other numeric {} and everything else copied as they are\n", untouched,

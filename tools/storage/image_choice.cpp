@@ -13,6 +13,7 @@
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "tools/program/table.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -57,7 +58,7 @@ std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntr
 // Returns an empty text if the library's own message is as good.
 std::string choice_error(const DatasetOptions& options, std::string_view command) {
   const std::string file = options.files.front().string();
-  const auto datasets = H5File::open(options.files.front())->list_datasets();
+  const auto datasets = open_isolated(options.files.front())->list_datasets();
   const auto images = image_datasets(datasets);
   if (images.size() == 1) return {};
   const auto largest = [](const std::vector<DatasetEntry>& entries) -> const DatasetEntry* {
@@ -140,7 +141,7 @@ std::string why_no_labels(const DatasetEntry& images, const std::vector<DatasetE
 
 Dataset open_dataset(const DatasetOptions& options, std::string_view command) {
   try {
-    return Dataset::open(options);
+    return Dataset::open(isolated(options));
   } catch (const DatasetError&) {
     if (!options.data.empty()) throw;
     const std::string text = choice_error(options, command);

@@ -6,11 +6,9 @@
 
 #include "base/byte_units.hpp"
 #include "flow/resolve/advice.hpp"
+#include "tools/storage/window_plan.hpp"
 
 namespace h5feed::cli {
-namespace {
-
-// Returns 1, 2, 5, 10, 20, 50, … up to `most`.
 std::vector<std::uint64_t> round_numbers(std::uint64_t most) {
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t power = 1; power <= most; power *= 10) {
@@ -20,8 +18,6 @@ std::vector<std::uint64_t> round_numbers(std::uint64_t most) {
   }
   return numbers;
 }
-
-}  // namespace
 
 double MachineCosts::PerChunk::seconds(double bytes) const {
   if (points.empty()) return 0;
@@ -34,17 +30,25 @@ double MachineCosts::PerChunk::seconds(double bytes) const {
   return std::max(0.0, from.seconds + slope * (bytes - from.bytes));
 }
 
+double decodes_per_chunk(const RowShape& data, std::uint64_t chunk_rows, const LoaderUse& use) {
+  if (!use.window.empty()) {
+    return window_cost(data, chunk_rows, {use.window, use.shuffle, use.batch_size, use.cache_bytes})
+        .decodes_per_chunk;
+  }
+  return lru_decodes_per_chunk({.chunks = (data.rows + chunk_rows - 1) / chunk_rows,
+                                .rows_per_chunk = chunk_rows,
+                                .chunk_bytes = chunk_rows * data.row_bytes,
+                                .shuffle = use.shuffle,
+                                .batch_size = use.batch_size,
+                                .cache_bytes = use.cache_bytes});
+}
+
 Prediction predict(const RowShape& data, const Candidate& candidate, const CandidateCosts& costs,
                    const LoaderUse& use, const MachineCosts& machine) {
   const std::uint64_t chunks = (data.rows + candidate.chunk_rows - 1) / candidate.chunk_rows;
   const std::uint64_t chunk_bytes = candidate.chunk_rows * data.row_bytes;
   Prediction prediction;
-  prediction.decodes_per_chunk = lru_decodes_per_chunk({.chunks = chunks,
-                                                        .rows_per_chunk = candidate.chunk_rows,
-                                                        .chunk_bytes = chunk_bytes,
-                                                        .shuffle = use.shuffle,
-                                                        .batch_size = use.batch_size,
-                                                        .cache_bytes = use.cache_bytes});
+  prediction.decodes_per_chunk = decodes_per_chunk(data, candidate.chunk_rows, use);
   const double decodes = prediction.decodes_per_chunk * static_cast<double>(chunks);
   const auto rows = static_cast<double>(data.rows);
   const double threads =

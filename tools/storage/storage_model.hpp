@@ -34,6 +34,7 @@ struct LoaderUse {
   std::optional<std::uint64_t> memory_budget_bytes = {};  ///< unset: the loader's default
   std::int64_t num_workers = 0;
   InputLayout layout = InputLayout::automatic;
+  std::vector<std::int64_t> window = {};  ///< rows of a sample; empty: one row
 };
 
 /// Properties of a dataset that the prediction uses.
@@ -72,6 +73,9 @@ struct Prediction {
   bool reads_rows = false;
 };
 
+/// Predicts how often an epoch decodes each chunk of `chunk_rows` rows.
+double decodes_per_chunk(const RowShape& data, std::uint64_t chunk_rows, const LoaderUse& use);
+
 /// Predicts the first epoch. Its time is the work of all samples divided among the threads: serving each
 /// sample, and decoding each chunk as often as the cache loses it.
 Prediction predict(const RowShape& data, const Candidate& candidate, const CandidateCosts& costs,
@@ -109,6 +113,9 @@ void rank(std::vector<Trial>& trials);
 /// count, if there are any.
 const Trial& recommended(std::span<const Trial> trials);
 inline constexpr double kTuneSlack = 0.05;
+
+/// Returns 1, 2, 5, 10, 20, 50, … up to `most`.
+std::vector<std::uint64_t> round_numbers(std::uint64_t most);
 
 /// Returns chunk sizes to try, in rows: 1, 2 or 5 times powers of ten, from about 16 KiB to 8 MiB and at most
 /// half of `rows`; about `most` of them.

@@ -105,6 +105,7 @@ Json tune_json(const TuneResult& result) {
           {"shuffle", result.use.shuffle.to_string()},
           {"cache_bytes", result.use.cache_bytes},
           {"num_workers", result.use.num_workers},
+          {"window", result.use.window},
           {"cold", result.cold},
           {"sample_rows", result.sample_rows},
           {"rows", std::move(rows)},

@@ -24,6 +24,7 @@
 #include "tools/storage/free_space.hpp"
 #include "tools/storage/image_choice.hpp"
 #include "tools/storage/storage_model.hpp"
+#include "tools/storage/window_plan.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -68,6 +69,7 @@ class TuneRun {
     }
     if (!settings_.chunk_rows.empty()) largest_chunk_rows_ = std::ranges::max(settings_.chunk_rows);
     refuse_larger_chunks(most_rows());
+    refuse_unreachable_windows();
     if (settings_.filters.empty()) settings_.filters = usual_filters(size_of(info().dtype));
     cold_ = std::filesystem::file_size(settings_.file) > system_limits().available_bytes;
     // One candidate lies there at a time, the largest without filters.
@@ -97,11 +99,12 @@ class TuneRun {
 
   std::string plan_line() const {
     return fmt::format(
-        "tuning {}:{} ({}, {} decoded) for batches of {}, shuffle={}, cache {}, {} workers, on a sample "
+        "tuning {}:{} ({}, {} decoded) for batches of {}{}, shuffle={}, cache {}, {} workers, on a sample "
         "of at most {}{}; ends within {:.3g} s",
         printable(settings_.file), printable(info().path), info().shape_text(),
-        format_bytes(info().total_bytes()), settings_.use.batch_size, settings_.use.shuffle.to_string(),
-        format_bytes(settings_.use.cache_bytes), settings_.use.num_workers,
+        format_bytes(info().total_bytes()), settings_.use.batch_size,
+        settings_.use.window.empty() ? "" : fmt::format(" windows of {} rows", settings_.use.window.size()),
+        settings_.use.shuffle.to_string(), format_bytes(settings_.use.cache_bytes), settings_.use.num_workers,
         format_bytes(wanted_rows() * data_.row_bytes),
         cold_ ? ", from storage, since the file exceeds memory" : "", budget_.total_s());
   }
@@ -134,7 +137,25 @@ class TuneRun {
   }
   std::vector<std::uint64_t> chunk_rows_for(const RowShape& data) const {
     constexpr std::size_t kSizes = 6;
-    return settings_.chunk_rows.empty() ? chunk_rows_to_try(data, kSizes) : settings_.chunk_rows;
+    if (!settings_.chunk_rows.empty()) return settings_.chunk_rows;
+    std::vector<std::uint64_t> sizes = chunk_rows_to_try(data, kSizes);
+    if (settings_.use.window.empty()) return sizes;
+    // Windows tell how large chunks may be.
+    std::erase_if(sizes, [&](std::uint64_t rows) { return !fits_windows(data_, rows, window_use()); });
+    if (sizes.empty()) sizes.push_back(*window_chunk_rows(data_, data.rows, window_use()));
+    return sizes;
+  }
+  WindowUse window_use() const {
+    const LoaderUse& use = settings_.use;
+    return {use.window, use.shuffle, use.batch_size, use.cache_bytes};
+  }
+  void refuse_unreachable_windows() const {
+    if (settings_.use.window.empty() || !settings_.chunk_rows.empty()) return;
+    if (window_chunk_rows(data_, most_rows(), window_use())) return;
+    throw OptionError(fmt::format(
+        "--window: no chunks of {} are decoded {} times at most with shuffle={} and a cache of {}; use {}",
+        printable(info().path), kWindowDecodes, settings_.use.shuffle.to_string(),
+        format_bytes(settings_.use.cache_bytes), window_cure(data_, window_use())));
   }
   // Refuses, before anything is announced, what does not suffice for a loader of the smallest chunks.
   void refuse_too_little_memory() const {

@@ -13,6 +13,7 @@
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
 #include "base/system_limits.hpp"
+#include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
 #include "store/filters/filters.hpp"
@@ -57,7 +58,10 @@ void read_rows_of(const ChunkReader& reader, std::uint64_t first, std::uint64_t 
 }
 
 // Returns options for a file of `chunks` chunks; a loader refuses windows with more chunks.
-DataLoaderOptions options_for(const LoaderUse& use, std::uint64_t chunks, std::uint64_t number) {
+// Returns the options of the loader; K of "chunk:K" is limited to the chunks, or groups of chunks, of the
+// data.
+DataLoaderOptions options_for(const LoaderUse& use, const Dataset& dataset, std::uint64_t number) {
+  const std::uint64_t chunks = DatasetAccess::state(dataset)->sample_layout().num_chunks();
   DataLoaderOptions options;
   options.batch_size = static_cast<std::int64_t>(use.batch_size);
   options.shuffle = use.shuffle;
@@ -110,11 +114,6 @@ NewDataset new_dataset(const DatasetInfo& info, const Candidate& candidate) {
   dataset.chunk_shape.front() = std::min(candidate.chunk_rows, info.rows());
   dataset.filters = parse_filters(candidate.filter, size_of(dataset.dtype));
   return dataset;
-}
-
-std::uint64_t chunks_of(const NewDataset& dataset) {
-  const std::uint64_t chunk_rows = dataset.chunk_shape.front();
-  return (dataset.shape.front() + chunk_rows - 1) / chunk_rows;
 }
 
 // Returns the CPU seconds of this thread.
@@ -223,7 +222,6 @@ FilterSpeed filter_speed(const RowSample& sample, const std::string& filter) {
 CandidateFile::CandidateFile(const RowSample& sample, const Candidate& candidate, std::filesystem::path path)
     : path_(std::move(path)) {
   const NewDataset dataset = new_dataset(sample.info, candidate);
-  chunks_ = chunks_of(dataset);
   const std::uint64_t row_bytes = sample.info.row_bytes();
   H5Writer writer(path_, true);
   Progress quiet("", ProgressUnit::bytes, 0);
@@ -239,7 +237,6 @@ CandidateFile::CandidateFile(const RowSample& sample, const Candidate& candidate
 CandidateFile::CandidateFile(const DatasetInfo& info, std::uint64_t chunk_rows, std::filesystem::path path)
     : path_(std::move(path)) {
   const NewDataset dataset = new_dataset(info, {chunk_rows, "none"});
-  chunks_ = chunks_of(dataset);
   H5Writer writer(path_, true);
   writer.create_dataset(dataset);
   writer.commit();
@@ -248,6 +245,16 @@ CandidateFile::CandidateFile(const DatasetInfo& info, std::uint64_t chunk_rows, 
 CandidateFile::~CandidateFile() {
   std::error_code ignored;
   std::filesystem::remove(path_, ignored);
+}
+
+Dataset CandidateFile::open(const LoaderUse& use) const {
+  DatasetOptions options{.files = {path_}, .data = kDataset, .input_layout = use.layout};
+  if (!use.window.empty()) {
+    // Every row has a sample, as without windows.
+    options.episodes = EpisodeOptions{.missing_before = -1, .missing_after = -1};
+    options.window = use.window;
+  }
+  return Dataset::open(options);
 }
 
 double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds duration, bool cold) const {
@@ -260,10 +267,10 @@ double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds dur
   std::int64_t samples = 0;
   for (std::uint64_t epoch = 0; epoch < kLeastEpochs || Clock::now() - start < duration; ++epoch) {
     if (cold) drop_pages(path_);
-    const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
+    const Dataset dataset = open(use);
     samples = dataset.size();
     fastest = std::min(
-        fastest, loader_seconds(dataset, options_for(use, chunks_, epoch), threads, by_clock, run_epoch));
+        fastest, loader_seconds(dataset, options_for(use, dataset, epoch), threads, by_clock, run_epoch));
   }
   // So short an epoch may count as no work at all.
   return static_cast<double>(samples) / std::max(fastest, 1e-9);
@@ -271,8 +278,8 @@ double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds dur
 
 void CandidateFile::check(const LoaderUse& use) const {
   const ScopedLogSink quiet(ignore_log);
-  const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
-  const DataLoader loader(dataset, options_for(use, chunks_, 0));
+  const Dataset dataset = open(use);
+  const DataLoader loader(dataset, options_for(use, dataset, 0));
 }
 
 double CandidateFile::measure_start(const LoaderUse& use, std::chrono::nanoseconds duration) const {
@@ -281,8 +288,8 @@ double CandidateFile::measure_start(const LoaderUse& use, std::chrono::nanosecon
   const Clock::time_point start = Clock::now();
   double fastest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kStarts && (i < kLeastStarts || Clock::now() - start < duration); ++i) {
-    const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
-    DataLoaderOptions options = options_for(use, chunks_, 0);
+    const Dataset dataset = open(use);
+    DataLoaderOptions options = options_for(use, dataset, 0);
     options.batch_size = 1;
     fastest = std::min(fastest, loader_seconds(dataset, options, threads_of(use), false,
                                                [](DataLoader& loader) { loader.next(); }));
@@ -294,8 +301,8 @@ double CandidateFile::measure_cached(const LoaderUse& use, std::chrono::nanoseco
   constexpr std::uint64_t kLeastEpochs = 2;
   const ScopedLogSink quiet(ignore_log);
   const Clock::time_point start = Clock::now();
-  const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
-  DataLoaderOptions options = options_for(use, chunks_, 0);
+  const Dataset dataset = open(use);
+  DataLoaderOptions options = options_for(use, dataset, 0);
   options.row_reads = RowReads::never;
   DataLoader loader(dataset, options);
   run_epoch(loader);

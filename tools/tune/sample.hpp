@@ -73,8 +73,9 @@ class CandidateFile {
   double measure_cached(const LoaderUse& use, std::chrono::nanoseconds duration) const;
 
  private:
+  Dataset open(const LoaderUse& use) const;
+
   std::filesystem::path path_;
-  std::uint64_t chunks_ = 1;
   std::uint64_t stored_bytes_ = 0;
 };
 

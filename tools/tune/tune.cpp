@@ -18,6 +18,7 @@
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/run_bounds.hpp"
+#include "tools/storage/window_plan.hpp"
 #include "tools/tune/report.hpp"
 #include "tools/tune/run.hpp"
 
@@ -31,6 +32,7 @@ struct TuneArguments {
   std::string input_layout = "auto";
   std::string batch_size = "256";
   std::string shuffle = "chunk:16";
+  std::string window;
   std::string cache_bytes;
   std::string memory_budget_bytes;
   std::string num_workers;
@@ -59,6 +61,7 @@ TuneSettings make_settings(const TuneArguments& arguments) {
   settings.use.layout = parse_layout("--input-layout", arguments.input_layout);
   settings.use.batch_size = parse_number("--batch-size", arguments.batch_size, 1, 1U << 24U);
   settings.use.shuffle = Shuffle(arguments.shuffle);
+  if (!arguments.window.empty()) settings.use.window = parse_window("--window", arguments.window);
   settings.use.cache_bytes = arguments.cache_bytes.empty()
                                  ? default_cache_bytes(limits.available_bytes)
                                  : parse_size("--cache-bytes", arguments.cache_bytes);
@@ -115,6 +118,7 @@ Examples:
   h5feed tune train.h5
   h5feed tune train.h5 --shuffle full --cache-bytes 2GiB --num-workers 4
   h5feed tune train.h5 --chunks 10,100,1000 --filters none,gzip:1,lz4 --time-budget 2m
+  h5feed tune era5.h5 --data fields --input-layout NCHW --window -2,-1,0,1 --shuffle chunk:2
   h5feed tune huge.h5 --data train/images --time-budget 20s --json)";
 
 }  // namespace
@@ -132,6 +136,9 @@ void add_tune(CLI::App& app, Action& action) {
   add("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW or none", "LAYOUT");
   add("--batch-size", arguments->batch_size, "Samples per batch", "N");
   add("--shuffle", arguments->shuffle, "sequential, chunk:K or full", "ORDER");
+  add("--window", arguments->window,
+      "Rows of a sample, as offsets such as -2,-1,0,1; tries chunks that are decoded 1.2 times at most",
+      "N,N,...");
   add("--cache-bytes", arguments->cache_bytes, "Chunk cache; default: the loader's", "SIZE");
   add("--memory-budget-bytes", arguments->memory_budget_bytes,
       "Memory limit of the loader; default: half of what is available", "SIZE");

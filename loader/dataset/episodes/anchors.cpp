@@ -2,7 +2,9 @@
 #include "dataset/episodes/anchors.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "plan/divide.hpp"
 #include "plan/permutation.hpp"
 #include "plan/streams.hpp"
 
@@ -35,8 +37,8 @@ std::uint64_t moved(std::uint64_t row, std::int64_t offset, std::uint64_t first,
 }  // namespace
 
 Anchors::Anchors(std::span<const Episode> episodes, const EpisodeOptions& options,
-                 std::span<const FieldWindow> windows)
-    : drawn_(options.anchors == EpisodeOptions::Anchors::one_random) {
+                 std::span<const FieldWindow> windows, std::vector<std::uint64_t> file_ends)
+    : file_ends_(std::move(file_ends)), drawn_(options.anchors == EpisodeOptions::Anchors::one_random) {
   episodes_.reserve(episodes.size());
   for (const Episode& episode : episodes) {
     Run run{.rows = episode, .first_sample = num_samples_};
@@ -56,6 +58,13 @@ std::uint64_t Anchors::episode_of(std::uint64_t sample) const noexcept {
   // Episodes without samples begin where the next one does: the last of them has the sample.
   const auto next = std::ranges::upper_bound(episodes_, sample, {}, &Run::first_sample);
   return static_cast<std::uint64_t>(next - episodes_.begin()) - 1;
+}
+
+std::uint64_t Anchors::file_of(const Place& anchor) const noexcept {
+  const Episode& episode = episodes_[anchor.episode].rows;
+  if (file_ends_.empty()) return episode.file;
+  const auto end = std::ranges::upper_bound(file_ends_, episode.first_row + anchor.frame);
+  return static_cast<std::uint64_t>(end - file_ends_.begin());
 }
 
 Anchors::Place Anchors::first_of(std::uint64_t sample) const noexcept {
@@ -92,6 +101,18 @@ Anchors::Rows Anchors::touched(std::uint64_t first, std::uint64_t end,
   const std::int64_t back = window.offsets.empty() ? 0 : window.offsets.back();
   return {moved(first_episode.first_row + begin.frame, front, first_episode.first_row, first_episode.rows),
           moved(last_episode.first_row + last.frame, back, last_episode.first_row, last_episode.rows) + 1};
+}
+
+std::uint64_t least_group_rows(const FieldWindow& window, std::uint64_t height) noexcept {
+  constexpr std::uint64_t kFactor = 6;
+  return kFactor * height * (ceil_div(window.before(), height) + ceil_div(window.after(), height));
+}
+
+double chunks_per_window(std::span<const std::int64_t> offsets, double height) noexcept {
+  double chunks = 1;
+  for (std::size_t i = 1; i < offsets.size(); ++i)
+    chunks += std::min(1.0, static_cast<double>(offsets[i] - offsets[i - 1]) / height);
+  return chunks;
 }
 
 AnchorGroups group_anchors(const Anchors& anchors, const RowLayout& chunks,

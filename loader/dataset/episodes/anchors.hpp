@@ -38,9 +38,10 @@ struct FieldWindow {
 /// The samples of a dataset of episodes, numbered episode after episode. Immutable and thread-safe.
 class Anchors {
  public:
-  /// `episodes` ascend in rows. `windows` are those of all fields. Throws std::bad_alloc.
+  /// `episodes` ascend in rows. `windows` are those of all fields. If an episode spans several files,
+  /// `file_ends` has the row after the last one of each file; else it is empty. Throws std::bad_alloc.
   Anchors(std::span<const Episode> episodes, const EpisodeOptions& options,
-          std::span<const FieldWindow> windows);
+          std::span<const FieldWindow> windows, std::vector<std::uint64_t> file_ends = {});
 
   std::uint64_t num_samples() const noexcept { return num_samples_; }
   std::uint64_t num_episodes() const noexcept { return episodes_.size(); }
@@ -59,6 +60,8 @@ class Anchors {
   const Episode& episode(std::uint64_t number) const noexcept { return episodes_[number].rows; }
   /// Returns the number of the episode that a sample belongs to. O(log episodes).
   std::uint64_t episode_of(std::uint64_t sample) const noexcept;
+  /// Returns the number of the file that holds an anchor. O(log files).
+  std::uint64_t file_of(const Place& anchor) const noexcept;
   /// Returns the first sample of an episode.
   std::uint64_t first_sample_of(std::uint64_t episode) const noexcept {
     return episodes_[episode].first_sample;
@@ -89,6 +92,7 @@ class Anchors {
   }
 
   std::vector<Run> episodes_;
+  std::vector<std::uint64_t> file_ends_;  // empty if each episode is in one file
   std::uint64_t num_samples_ = 0;
   bool drawn_;
 };
@@ -101,6 +105,14 @@ struct AnchorGroups {
   std::uint64_t chunk_visits = 0;   ///< Sum over the groups of the chunks that their windows touch
   std::uint64_t chunks_in_use = 0;  ///< Chunks of the data that any window touches
 };
+
+/// Returns the least number of rows of a group, for windows over chunks of `height` rows: so many times the
+/// rows that windows take from neighbours that these add at most a fifth to the chunks that are decoded, and
+/// a batch that spans two groups has some room.
+std::uint64_t least_group_rows(const FieldWindow& window, std::uint64_t height) noexcept;
+
+/// Returns the mean number of chunks of `height` rows that the rows at these ascending offsets are in.
+double chunks_per_window(std::span<const std::int64_t> offsets, double height) noexcept;
 
 /// Computes the groups. `chunks` maps the rows of the data to chunks; `datasets` are the ends of its
 /// datasets, in rows; a group has at least `min_rows` rows, if its dataset has, and what remains of a dataset

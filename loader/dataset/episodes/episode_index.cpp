@@ -151,9 +151,21 @@ std::vector<bool> chosen(const EpisodeOptions& options, const EpisodeFile& file,
   return chosen;
 }
 
+// Returns all rows of all files as one episode.
+EpisodeIndex series_of(const std::vector<EpisodeFile>& files) {
+  EpisodeIndex index{.episodes = {Episode{}}, .all = 1};
+  std::uint64_t& rows = index.episodes.front().rows;
+  for (const EpisodeFile& file : files) {
+    for (const EpisodeDataset& dataset : file.datasets) rows += dataset.rows;
+    index.file_ends.push_back(rows);
+  }
+  return index;
+}
+
 }  // namespace
 
 EpisodeIndex find_episodes(const EpisodeOptions& options, const std::vector<EpisodeFile>& files) {
+  if (options.index == EpisodeOptions::Index::series) return series_of(files);
   EpisodeIndex index;
   std::uint64_t first_row = 0;
   for (std::uint64_t number = 0; number < files.size(); ++number) {
@@ -173,6 +185,8 @@ EpisodeIndex find_episodes(const EpisodeOptions& options, const std::vector<Epis
         break;
       case EpisodeOptions::Index::ids:
         found = by_ids(options, file, rows);
+        break;
+      case EpisodeOptions::Index::series:
         break;
     }
     const std::vector<bool> takes_part = chosen(options, file, found);

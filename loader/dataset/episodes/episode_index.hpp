@@ -33,6 +33,8 @@ struct EpisodeFile {
 struct EpisodeIndex {
   std::vector<Episode> episodes;
   std::uint64_t all = 0;  ///< Episodes of all files, also those that take no part
+  /// The row after the last one of each file if an episode spans several files; else empty.
+  std::vector<std::uint64_t> file_ends = {};
 };
 
 /// Finds the episodes of `files`. Throws DatasetError if a table does not fit the data, or a list names an

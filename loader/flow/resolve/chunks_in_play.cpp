@@ -14,13 +14,8 @@ namespace {
 
 // Returns the mean number of chunks that the rows of a window are in.
 double chunks_per_window(const Field& field) {
-  const std::vector<std::int64_t>& offsets = field.belonging.window().offsets;
-  if (offsets.empty()) return 1;
-  const auto height = static_cast<double>(field.map.typical_rows_per_chunk());
-  double chunks = 1;
-  for (std::size_t i = 1; i < offsets.size(); ++i)
-    chunks += std::min(1.0, static_cast<double>(offsets[i] - offsets[i - 1]) / height);
-  return chunks;
+  return h5feed::chunks_per_window(field.belonging.window().offsets,
+                                   static_cast<double>(field.map.typical_rows_per_chunk()));
 }
 
 // Returns how many chunks sequential order touches until the window has passed over a row: those between its

@@ -2,6 +2,7 @@
 // A dataset: which HDF5 datasets hold the samples and targets, and how they form samples.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
@@ -30,6 +31,11 @@ enum class InputLayout : std::uint8_t { automatic, nchw, nhwc, nhw, none, ncdhw,
 
 /// Unit of storage of one sample: a row of a dataset, or a whole dataset (one file or group per sample).
 enum class SampleUnit : std::uint8_t { row, dataset };
+
+/// Which process calls libhdf5 to read metadata, and the data that only libhdf5 can read. `none`: this one.
+/// `process`: a process of its own, h5feed-reader, which h5feed starts and limits: a file that makes libhdf5
+/// crash, hang or fill the memory ends that process alone.
+enum class Isolation : std::uint8_t { none, process };
 
 /// Channels of decoded images. `rgb`, `bgr`: three channels of 8 bits; gray is repeated, alpha is dropped, 16
 /// bits are reduced to 8, palettes and CMYK are converted. `gray`: one channel of 8 bits. `unchanged`: the
@@ -154,6 +160,15 @@ struct DatasetOptions {
   /// original files. Throws FileError if the directory does not exist or cannot be written, if its space does
   /// not suffice, or if a file changes while it is copied. Empty: files are read where they are.
   std::filesystem::path stage_dir = {};
+  /// Which process calls libhdf5 for the files. With `Isolation::process`, calls throw IsolationError if that
+  /// process crashes, exceeds a limit or answers with nonsense, and FileError if it cannot be started. It
+  /// runs as long as the dataset reads data through libhdf5, else until `open` returns.
+  Isolation isolation = Isolation::none;
+  /// Longest time that the process of `isolation` may take for one request, such as the chunk index of a
+  /// dataset, or one chunk; above 0.
+  std::chrono::milliseconds isolation_timeout = std::chrono::seconds(60);
+  /// Address space that the process of `isolation` may take, at least 256 MiB; 0: no limit.
+  std::uint64_t isolation_memory_bytes = std::uint64_t{4} << 30;
 };
 
 /// Storage location of a sample.
@@ -232,8 +247,9 @@ class H5FEED_EXPORT Dataset {
   /// Splits the dataset into disjoint random parts, each in file order if read sequentially; a function of
   /// `seed` alone. `fractions` are above 0 and sum to 1; part i gets ⌊n · fractions[i]⌋ of the n samples, or
   /// of the n images or episodes (see `SplitBy`), and those that remain go one each to the first parts, as in
-  /// PyTorch's `random_split`. Throws OptionError for other fractions, for a part that would get none, and
-  /// for `SplitBy::part` without tiles and episodes.
+  /// PyTorch's `random_split`. Throws OptionError for other fractions, for a part that would get none, for
+  /// `SplitBy::part` without tiles and episodes, and for a series (`EpisodeOptions::Index::series`), which is
+  /// one episode, unless `by` is `SplitBy::sample`.
   std::vector<Dataset> split(std::span<const double> fractions, std::uint64_t seed,
                              SplitBy by = SplitBy::automatic) const;
   /// Splits as the overload for a span does.

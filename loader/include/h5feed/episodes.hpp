@@ -16,10 +16,11 @@ namespace h5feed {
 /// and ".valid" ("data.valid", "target.valid"): uint8 (B,L), 1 for each row that exists, else 0.
 struct EpisodeOptions {
   /// Source of the episodes. `datasets`: every dataset that `DatasetOptions::data` matches, in each file, is
-  /// an episode. The others read `table`, in each file: `lengths`: the number of rows of each episode.
-  /// `ends`: the end of each episode, the row after its last one. `ids`: a number for each row; an episode is
-  /// a run of rows with the same one.
-  enum class Index : std::uint8_t { datasets, lengths, ends, ids };
+  /// an episode. `series`: all rows are one episode, in which every dataset and file continues the one before
+  /// it in the list, such as the years of a climate; windows reach across their borders. The others read
+  /// `table`, in each file: `lengths`: the number of rows of each episode. `ends`: the end of each episode,
+  /// the row after its last one. `ids`: a number for each row; an episode is a run of rows with the same one.
+  enum class Index : std::uint8_t { datasets, lengths, ends, ids, series };
   /// Samples of an epoch. `every`: each anchor once. `one_random`: each episode with an anchor once, at an
   /// anchor that is drawn evenly from (seed, epoch, number of the sample).
   enum class Anchors : std::uint8_t { every, one_random };
@@ -29,11 +30,12 @@ struct EpisodeOptions {
 
   /// Source of the episodes.
   Index index = Index::datasets;
-  /// Path of the table of integers, one-dimensional, for every `index` but `datasets`.
+  /// Path of the table of integers, one-dimensional, for an `index` of `lengths`, `ends` or `ids`.
   std::string table = {};
   /// Path of a list of the episodes that take part, in each file, such as "mask/train": names of the groups
   /// or datasets that the wildcards of `DatasetOptions::data` match, or integers: with `ids` the numbers of
-  /// the table, else numbers of the episodes of the file from 0 on. Empty: all episodes.
+  /// the table, else numbers of the episodes of the file from 0 on. Must be empty with `series`. Empty: all
+  /// episodes.
   std::string only = {};
   /// Samples of an epoch.
   Anchors anchors = Anchors::every;
@@ -46,7 +48,8 @@ struct EpisodeOptions {
 };
 
 /// Rows that the samples of a field take from it. `row`: the row of the anchor, or those of the window.
-/// `episode`: one row, or with `EpisodeOptions::Index::datasets` one dataset, belongs to each episode.
+/// `episode`: one row, or with `EpisodeOptions::Index::datasets` one dataset, belongs to each episode; not
+/// with `EpisodeOptions::Index::series`.
 /// `file`: one dataset belongs to all samples of a file.
 enum class FieldUnit : std::uint8_t { row, episode, file };
 

@@ -24,6 +24,14 @@ class H5FEED_EXPORT FileError : public Error {
   using Error::Error;
 };
 
+/// The process that reads a file's metadata (`Isolation::process`) crashed over the file, took longer or more
+/// memory than allowed, or answered with nonsense. The message names the file. The next call starts a new
+/// process.
+class H5FEED_EXPORT IsolationError : public FileError {
+ public:
+  using FileError::FileError;
+};
+
 /// A dataset is missing or cannot provide samples: no such name, not numeric, a length other than that of its
 /// target, or a shape that needs an explicit layout.
 class H5FEED_EXPORT DatasetError : public Error {

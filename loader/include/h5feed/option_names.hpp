@@ -41,6 +41,10 @@ inline constexpr std::array<OptionWord<InputLayout>, 9> kOptionWords<InputLayout
      {"ndhwc", InputLayout::ndhwc},
      {"ndhw", InputLayout::ndhw},
      {"none", InputLayout::none}}};
+/// Words of `Isolation`.
+template <>
+inline constexpr std::array<OptionWord<Isolation>, 2> kOptionWords<Isolation> = {
+    {{"none", Isolation::none}, {"process", Isolation::process}}};
 /// Words of `SampleUnit`.
 template <>
 inline constexpr std::array<OptionWord<SampleUnit>, 2> kOptionWords<SampleUnit> = {
@@ -65,11 +69,12 @@ inline constexpr std::array<OptionWord<TileTurns>, 4> kOptionWords<TileTurns> = 
      {"all", TileTurns::all}}};
 /// Words of `EpisodeOptions::Index`.
 template <>
-inline constexpr std::array<OptionWord<EpisodeOptions::Index>, 4> kOptionWords<EpisodeOptions::Index> = {
+inline constexpr std::array<OptionWord<EpisodeOptions::Index>, 5> kOptionWords<EpisodeOptions::Index> = {
     {{"datasets", EpisodeOptions::Index::datasets},
      {"lengths", EpisodeOptions::Index::lengths},
      {"ends", EpisodeOptions::Index::ends},
-     {"ids", EpisodeOptions::Index::ids}}};
+     {"ids", EpisodeOptions::Index::ids},
+     {"series", EpisodeOptions::Index::series}}};
 /// Words of `EpisodeOptions::Anchors`.
 template <>
 inline constexpr std::array<OptionWord<EpisodeOptions::Anchors>, 2> kOptionWords<EpisodeOptions::Anchors> = {
@@ -223,6 +228,9 @@ void visit_options(Options& options, Visit visit) {
   visit("sparse", options.sparse);
   visit("fields", options.fields);
   visit("stage_dir", options.stage_dir);
+  visit("isolation", options.isolation);
+  visit("isolation_timeout", options.isolation_timeout);
+  visit("isolation_memory_bytes", options.isolation_memory_bytes);
 }
 
 /// Visits the options of a crop, as the overload for `Normalize` does.

@@ -75,6 +75,16 @@ std::vector<std::uint64_t> chunk_grid(std::span<const std::uint64_t> shape,
   return grid;
 }
 
+bool within_limit(std::span<const std::uint64_t> shape, std::size_t element_bytes) noexcept {
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
+  std::uint64_t bytes = element_bytes;
+  for (const std::uint64_t extent : shape) {
+    if (extent > kMaxBytes / bytes) return false;
+    bytes *= std::max<std::uint64_t>(extent, 1);
+  }
+  return true;
+}
+
 std::vector<std::uint64_t> chunk_coordinates(std::uint64_t chunk, std::span<const std::uint64_t> grid) {
   std::vector<std::uint64_t> coordinates(grid.size());
   for (std::size_t d = grid.size(); d-- > 0;) {

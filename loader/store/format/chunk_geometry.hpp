@@ -17,6 +17,10 @@ namespace h5feed {
 std::vector<std::uint64_t> chunk_grid(std::span<const std::uint64_t> shape,
                                       std::span<const std::uint64_t> chunk_shape);
 
+/// Returns whether an array takes at most 2^62 bytes, h5feed's limit. Every extent counts as at least 1, so
+/// that an extent of zero does not hide an overflow of the others.
+bool within_limit(std::span<const std::uint64_t> shape, std::size_t element_bytes) noexcept;
+
 /// Returns the coordinates of chunk number `chunk` of a grid in row-major order.
 std::vector<std::uint64_t> chunk_coordinates(std::uint64_t chunk, std::span<const std::uint64_t> grid);
 

@@ -24,14 +24,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A run of the dataset's bytes in another file.
-struct ExternalPart {
-  std::string name;
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-};
+}  // namespace
 
 std::vector<ExternalPart> external_parts(const H5File& file, const DatasetInfo& info) {
+  if (const IsolatedFile* const remote = H5FileAccess::remote(file))
+    return remote->ask<std::vector<ExternalPart>>(Request::external_parts, info);
   const Hdf5Session session;
   try {
     const H5::DSetCreatPropList plist = H5FileAccess::handle(file).openDataSet(info.path).getCreatePlist();
@@ -49,8 +46,6 @@ std::vector<ExternalPart> external_parts(const H5File& file, const DatasetInfo& 
     throw FileError(Hdf5Calls(session, info.file).problem(info.path, kCannotOpen));
   }
 }
-
-}  // namespace
 
 void check_external_files(const H5File& file, const DatasetInfo& info) {
   const char* const prefix = std::getenv("HDF5_EXTFILE_PREFIX");

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
 
 #include "store/format/byte_source.hpp"
+#include "store/isolation/wire.hpp"
 
 namespace h5feed {
 
@@ -20,6 +22,16 @@ struct HeapFormat {
 
   /// Returns the bytes of a reference in a dataset: length, address and object number.
   std::size_t reference_bytes() const noexcept { return 8 + address_bytes; }
+};
+
+template <>
+struct WireMembers<HeapFormat> {
+  static auto of(auto& v) { return std::tie(v.base_address, v.address_bytes, v.length_bytes); }
+  /// Returns whether addresses and lengths have sizes that HDF5 writes.
+  static bool valid(const HeapFormat& format) {
+    const auto usual = [](std::size_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8; };
+    return usual(format.address_bytes) && usual(format.length_bytes);
+  }
 };
 
 /// Location of a variable-length value.

@@ -21,6 +21,7 @@
 #include "store/hdf5/refused_open.hpp"
 #include "store/hdf5/virtual_circle.hpp"
 #include "store/hdf5/within_file.hpp"
+#include "store/isolation/isolated_file.hpp"
 
 namespace h5feed {
 namespace {
@@ -116,6 +117,11 @@ H5::FileCreatPropList file_creation_properties(const H5::H5File& file) {
   return copy;
 }
 
+H5::H5File H5FileAccess::handle(const H5File& file) {
+  if (file.state_->remote) throw std::logic_error("H5FileAccess::handle: another process reads the file");
+  return H5::H5File(file.state_->file);
+}
+
 H5::DataSet H5FileAccess::reader(const H5File& file, const DatasetInfo& info,
                                  std::uint64_t chunk_cache_bytes) {
   hid_t& id = file.state_->readers.try_emplace(info.path, H5I_INVALID_HID).first->second;
@@ -132,6 +138,7 @@ H5File::H5File(std::filesystem::path path, std::filesystem::path place, std::uni
     : path_(std::move(path)), place_(std::move(place)), state_(std::move(state)) {}
 
 H5File::~H5File() {
+  if (state_->remote) return;
   // Allocates nothing: a destructor that threw would end the process.
   std::map<std::string, hid_t> readers;
   hid_t file = H5I_INVALID_HID;
@@ -144,7 +151,8 @@ H5File::~H5File() {
   Hdf5Session::release(file);
 }
 
-std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const std::filesystem::path& place) {
+std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const std::filesystem::path& place,
+                                     const std::shared_ptr<ReaderProcess>& isolation) {
   const std::string name = place.string();
   auto state = std::make_unique<State>();
   // Identity of the path, as libhdf5 and the recording driver open the file by name.
@@ -153,7 +161,9 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const st
   if (!has_hdf5_signature(*state->bytes)) throw FileError(why_not_hdf5(path));
   if (const std::string damage = structure_damage(*state->bytes); !damage.empty())
     throw FileError(fmt::format("{}: {}; {}", path.string(), damage, kRestore));
-  {
+  if (isolation) {
+    state->remote = std::make_unique<const IsolatedFile>(isolation, path, place);
+  } else {
     const Hdf5Session session;
     if (!open_without_locks(name, state->file)) {
       const std::string reason = session.error_and_cure();
@@ -165,6 +175,10 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const st
 }
 
 const std::shared_ptr<const ByteSource>& H5File::bytes() const noexcept { return state_->bytes; }
+
+std::shared_ptr<ReaderProcess> H5File::isolation() const noexcept {
+  return state_->remote ? state_->remote->process() : nullptr;
+}
 
 bool H5File::unchanged() const noexcept {
   const std::optional<FileIdentity> now = find_file_identity(place_);
@@ -179,19 +193,27 @@ void H5File::check_unchanged() const {
 }
 
 std::vector<DatasetEntry> H5File::list_datasets() const {
+  if (state_->remote) return state_->remote->ask<std::vector<DatasetEntry>>(Request::list_datasets);
   const Hdf5Session session;
   return read_entries(H5FileAccess::handle(*this), {session, path_.string()});
 }
 
 DatasetEntry H5File::list_one(const std::string& path) const {
+  if (state_->remote) return state_->remote->ask<DatasetEntry>(Request::list_one, path);
   const Hdf5Session session;
   return read_entry(H5FileAccess::handle(*this), {session, path_.string()}, absolute_path(path));
 }
 
 DatasetInfo H5File::describe(const std::string& name, const PathOption& option) const {
-  const Hdf5Session session;
   const std::string file = path_.string();
   const std::string path = absolute_path(name);
+  if (state_->remote) {
+    auto info = state_->remote->ask<DatasetInfo>(Request::describe, name, option.as_typed());
+    info.file = file;
+    info.path = path;
+    return info;
+  }
+  const Hdf5Session session;
   const H5::H5File handle = H5FileAccess::handle(*this);
   const WithinFile within;
   try {
@@ -213,8 +235,17 @@ std::optional<DatasetInfo> H5File::describe_ragged(const std::string& name) cons
 
 std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
   const std::size_t reference_bytes = heap_format().reference_bytes();
-  const Hdf5Session session;
   const std::string path = absolute_path(name);
+  if (state_->remote) {
+    auto info = state_->remote->ask<std::optional<VlenInfo>>(Request::describe_vlen, name);
+    if (!info) return info;
+    if (info->references.values_per_element != reference_bytes || info->references.file_rank() != 1)
+      state_->remote->refuse("references of another size");
+    info->references.file = path_.string();
+    info->references.path = path;
+    return info;
+  }
+  const Hdf5Session session;
   const H5::H5File handle = H5FileAccess::handle(*this);
   try {
     const WithinFile within;
@@ -228,6 +259,7 @@ std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
 }
 
 HeapFormat H5File::heap_format() const {
+  if (state_->remote) return state_->remote->ask<HeapFormat>(Request::heap_format);
   const Hdf5Session session;
   try {
     const H5::FileCreatPropList plist = file_creation_properties(H5FileAccess::handle(*this));
@@ -242,6 +274,8 @@ HeapFormat H5File::heap_format() const {
 }
 
 std::optional<std::uint64_t> H5File::contiguous_offset(const DatasetInfo& info) const {
+  if (state_->remote)
+    return state_->remote->ask<std::optional<std::uint64_t>>(Request::contiguous_offset, info);
   const Hdf5Session session;
   try {
     const H5::DataSet dataset = H5FileAccess::handle(*this).openDataSet(info.path);
@@ -263,6 +297,18 @@ std::optional<H5File::StoredChunk> H5File::read_stored_chunk(const DatasetInfo& 
   // Without filters, libhdf5 1.10 returns the size that a chunk should have, and reads whatever a damaged
   // index points to.
   if (info.filters.empty()) throw std::invalid_argument("H5File::read_stored_chunk: the data has no filters");
+  if (state_->remote) {
+    const auto reply = state_->remote->ask_bytes(Request::read_stored_chunk, info,
+                                                 std::vector(offset.begin(), offset.end()), max_bytes);
+    WireReader reader(reply);
+    const auto chunk = state_->remote->taken<std::optional<StoredChunk>>(reader);
+    const std::span<const std::byte> bytes = reader.rest();
+    if (bytes.size() != (chunk ? chunk->bytes : 0) || bytes.size() > max_bytes)
+      state_->remote->refuse("a chunk of another size");
+    raw.resize_discard(bytes.size());
+    std::ranges::copy(bytes, raw.span().begin());
+    return chunk;
+  }
   const std::vector<hsize_t> first(offset.begin(), offset.end());
   const Hdf5Session session;
   const auto fail = [&](std::string_view reason) {
@@ -302,6 +348,11 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
   for (const std::uint64_t extent : count) bytes *= extent;
   if (bytes != out.size()) throw std::invalid_argument("H5File::read_hyperslab: out is of another size");
   if (out.empty()) return;
+  if (state_->remote) {
+    state_->remote->ask_into(out, Request::read_hyperslab, info, std::vector(start.begin(), start.end()),
+                             std::vector(count.begin(), count.end()), chunk_cache_bytes);
+    return;
+  }
   if (info.layout == StorageLayout::virtual_dataset && !H5FileAccess::has_reader(*this, info))
     refuse_circle(*this, info);
   const Hdf5Session session;
@@ -328,31 +379,13 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
   }
 }
 
+bool H5File::has_filter(unsigned id) const {
+  return state_->remote ? state_->remote->ask<bool>(Request::has_filter, id) : libhdf5_has_filter(id);
+}
+
 bool libhdf5_has_filter(unsigned id) {
   const Hdf5Session session;
   return H5Zfilter_avail(static_cast<H5Z_filter_t>(id)) > 0;
-}
-
-LibHdf5 libhdf5_facts() {
-  const Hdf5Session session;
-  LibHdf5 facts;
-  facts.header_version = fmt::format("{}.{}.{}", H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
-  unsigned major = 0, minor = 0, release = 0;
-  if (H5get_libversion(&major, &minor, &release) >= 0) {
-    facts.version = fmt::format("{}.{}.{}", major, minor, release);
-  }
-  hbool_t thread_safe = false;
-  facts.thread_safe = H5is_library_threadsafe(&thread_safe) >= 0 && thread_safe;
-  unsigned folders = 0;
-  if (H5PLsize(&folders) < 0) return facts;
-  for (unsigned i = 0; i < folders; ++i) {
-    const ssize_t length = H5PLget(i, nullptr, 0);
-    if (length <= 0) continue;
-    std::string folder(static_cast<std::size_t>(length), '\0');
-    H5PLget(i, folder.data(), folder.size() + 1);
-    facts.plugin_folders.push_back(std::move(folder));
-  }
-  return facts;
 }
 
 }  // namespace h5feed

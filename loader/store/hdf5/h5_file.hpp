@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/byte_buffer.hpp"
@@ -17,8 +18,11 @@
 #include "store/format/byte_source.hpp"
 #include "store/format/dataset_info.hpp"
 #include "store/hdf5/global_heap.hpp"
+#include "store/isolation/sent_dataset.hpp"
 
 namespace h5feed {
+
+class ReaderProcess;
 
 /// Describes one dataset of a file, numeric or not, for error messages and `h5feed info`; or a damaged
 /// object.
@@ -44,6 +48,18 @@ struct VlenInfo {
   bool byte_swapped = false;  ///< Stored in the opposite of host byte order
 };
 
+template <>
+struct WireMembers<DatasetEntry> {
+  static auto of(auto& v) {
+    return std::tie(v.path, v.shape, v.type_text, v.numeric, v.plain, v.problem, v.hides_others);
+  }
+};
+
+template <>
+struct WireMembers<VlenInfo> {
+  static auto of(auto& v) { return std::tie(v.references, v.dtype, v.byte_swapped); }
+};
+
 /// Read-only handle of an HDF5 file. Takes no file lock (H5Pset_file_locking), so files on NFS or held by a
 /// writer can be opened. Thread-safe: all libhdf5 calls of the process are serialized by one mutex of h5feed,
 /// because libhdf5's own lock does not cover its C++ API. Methods block on it.
@@ -52,9 +68,11 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// Opens a file. Throws FileError (missing, unreadable, not HDF5, truncated, not closed by its writer) and
   /// VersionError.
   static std::shared_ptr<H5File> open(const std::filesystem::path& path) { return open(path, path); }
-  /// Opens `place`, a copy of the file `path`, which messages and `path()` name. Throws like the overload for
+  /// Opens `place`, a copy of the file `path`, which messages and `path()` name. With `isolation`, that
+  /// process calls libhdf5, and every method throws IsolationError if it fails. Throws like the overload for
   /// one path.
-  static std::shared_ptr<H5File> open(const std::filesystem::path& path, const std::filesystem::path& place);
+  static std::shared_ptr<H5File> open(const std::filesystem::path& path, const std::filesystem::path& place,
+                                      const std::shared_ptr<ReaderProcess>& isolation = nullptr);
 
   H5File(const H5File&) = delete;
   H5File& operator=(const H5File&) = delete;
@@ -68,6 +86,9 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// Returns whether a copy is read. What it says of other files must be looked up next to `path()`, and
   /// libhdf5 must not read data from it that is in other files.
   bool is_copy() const noexcept { return place_ != path_; }
+
+  /// Returns the process that calls libhdf5 for this file; null if this process does.
+  std::shared_ptr<ReaderProcess> isolation() const noexcept;
 
   /// Returns the file's bytes, for reads without libhdf5.
   const std::shared_ptr<const ByteSource>& bytes() const noexcept;
@@ -115,6 +136,9 @@ class H5File : public std::enable_shared_from_this<H5File> {
     std::uint32_t filter_mask = 0;  ///< As in ChunkLocation, but edge chunks are not marked
   };
 
+  /// Returns `libhdf5_has_filter(id)` of the process that reads the file.
+  bool has_filter(unsigned id) const;
+
   /// Reads the stored bytes of one chunk, at most `max_bytes`, into `raw`, which grows as needed, by
   /// H5Dread_chunk. `offset` is in elements. Returns empty if libhdf5 finds no such chunk: it was never
   /// written, or its index entry is damaged. Holds the HDF5 mutex. Throws FileError; std::invalid_argument
@@ -145,6 +169,11 @@ class H5File : public std::enable_shared_from_this<H5File> {
   std::filesystem::path path_;
   std::filesystem::path place_;
   std::unique_ptr<State> state_;
+};
+
+template <>
+struct WireMembers<H5File::StoredChunk> {
+  static auto of(auto& v) { return std::tie(v.bytes, v.filter_mask); }
 };
 
 /// Returns whether libhdf5 can decode the filter itself or by a plugin, which it then loads. Blocks on the

@@ -11,12 +11,14 @@
 #include "store/format/byte_source.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/hdf5_session.hpp"
+#include "store/isolation/isolated_file.hpp"
 
 namespace h5feed {
 
 struct H5File::State {
   std::optional<FileIdentity> identity;  // Read before the file was opened
   std::shared_ptr<const ByteSource> bytes;
+  std::unique_ptr<const IsolatedFile> remote;  // Null: this process reads the file, by `file`
   hid_t file H5FEED_GUARDED_BY(hdf5_mutex) = H5I_INVALID_HID;
   /// Datasets opened for reading, with their chunk caches, by path.
   std::map<std::string, hid_t> readers H5FEED_GUARDED_BY(hdf5_mutex);
@@ -33,10 +35,11 @@ H5::FileCreatPropList file_creation_properties(const H5::H5File& file) H5FEED_RE
 /// Gives other sources of store/ access to an H5File's HDF5 handles.
 class H5FileAccess {
  public:
-  /// Returns the HDF5 handle of `file`.
-  static H5::H5File handle(const H5File& file) H5FEED_REQUIRES(hdf5_mutex) {
-    return H5::H5File(file.state_->file);
-  }
+  /// Returns the HDF5 handle of `file`. Throws std::logic_error if another process reads it.
+  static H5::H5File handle(const H5File& file) H5FEED_REQUIRES(hdf5_mutex);
+
+  /// Returns the file in the process that reads it; null if this process does.
+  static const IsolatedFile* remote(const H5File& file) noexcept { return file.state_->remote.get(); }
 
   /// Returns the dataset, opened on the first call, which sets the size of its chunk cache, and kept open for
   /// reading. Throws H5::Exception.

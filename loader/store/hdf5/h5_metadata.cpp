@@ -19,18 +19,6 @@
 namespace h5feed {
 namespace {
 
-// Returns whether an array takes at most 2^62 bytes. Every extent counts as at least 1, so that an extent of
-// zero does not hide an overflow of the others.
-bool within_limit(std::span<const std::uint64_t> shape, std::size_t element_bytes) {
-  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
-  std::uint64_t bytes = element_bytes;
-  for (const std::uint64_t extent : shape) {
-    if (extent > kMaxBytes / bytes) return false;
-    bytes *= std::max<std::uint64_t>(extent, 1);
-  }
-  return true;
-}
-
 // Checks numbers from the file that libhdf5 does not verify. Throws FileError if two of them contradict each
 // other, DatasetError if h5feed cannot count the bytes. The shapes are those of the file.
 void check_numbers(const DatasetInfo& info, std::size_t element_bytes) {

@@ -2,6 +2,7 @@
 #include "store/hdf5/hdf5_session.hpp"
 
 #include <fmt/format.h>
+#include <hdf5.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -158,6 +159,28 @@ void check_hdf5_version(unsigned major, unsigned minor, unsigned release) {
   throw VersionError(fmt::format(
       "libhdf5 {}.{}.{} is loaded, but h5feed was built with {}.{}.{}; load that one or build h5feed again",
       major, minor, release, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE));
+}
+
+LibHdf5 libhdf5_facts() {
+  const Hdf5Session session;
+  LibHdf5 facts;
+  facts.header_version = fmt::format("{}.{}.{}", H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
+  unsigned major = 0, minor = 0, release = 0;
+  if (H5get_libversion(&major, &minor, &release) >= 0) {
+    facts.version = fmt::format("{}.{}.{}", major, minor, release);
+  }
+  hbool_t thread_safe = false;
+  facts.thread_safe = H5is_library_threadsafe(&thread_safe) >= 0 && thread_safe;
+  unsigned folders = 0;
+  if (H5PLsize(&folders) < 0) return facts;
+  for (unsigned i = 0; i < folders; ++i) {
+    const ssize_t length = H5PLget(i, nullptr, 0);
+    if (length <= 0) continue;
+    std::string folder(static_cast<std::size_t>(length), '\0');
+    H5PLget(i, folder.data(), folder.size() + 1);
+    facts.plugin_folders.push_back(std::move(folder));
+  }
+  return facts;
 }
 
 }  // namespace h5feed

@@ -48,6 +48,8 @@ std::vector<std::string> variable_strings(const H5::DataSet& dataset, const H5::
 
 std::optional<std::vector<std::string>> read_text_list(const H5File& file, const std::string& name,
                                                        const PathOption& option) {
+  if (const IsolatedFile* const remote = H5FileAccess::remote(file))
+    return remote->ask<std::optional<std::vector<std::string>>>(Request::text_list, name, option.as_typed());
   const Hdf5Session session;
   const std::string file_name = file.path().string();
   const std::string path = absolute_path(name);

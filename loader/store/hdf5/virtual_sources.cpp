@@ -17,13 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A selection that consists of one box.
-struct Box {
-  std::vector<std::uint64_t> start;
-  std::vector<std::uint64_t> count;
-};
-
-std::optional<Box> box_of(hid_t space) {
+std::optional<SelectedBox> box_of(hid_t space) {
   std::array<hsize_t, H5S_MAX_RANK> first = {};
   std::array<hsize_t, H5S_MAX_RANK> last = {};
   const int rank = H5Sget_simple_extent_ndims(space);
@@ -31,7 +25,7 @@ std::optional<Box> box_of(hid_t space) {
   // An unlimited selection has no bounds.
   if (rank < 1 || points <= 0 || H5Sget_select_bounds(space, first.data(), last.data()) < 0)
     return std::nullopt;
-  Box box;
+  SelectedBox box;
   hsize_t volume = 1;
   for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d) {
     box.start.push_back(first[d]);
@@ -42,7 +36,7 @@ std::optional<Box> box_of(hid_t space) {
   return box;
 }
 
-bool spans(const Box& box, std::size_t dimension, std::span<const std::uint64_t> extent) {
+bool spans(const SelectedBox& box, std::size_t dimension, std::span<const std::uint64_t> extent) {
   if (box.start.size() - dimension != extent.size()) return false;
   for (std::size_t d = 0; d < extent.size(); ++d) {
     if (box.start[dimension + d] != 0 || box.count[dimension + d] != extent[d]) return false;
@@ -97,15 +91,11 @@ fs::path find_source(const fs::path& main_file, const std::string& name) {
   return {};
 }
 
-struct Mapping {
-  std::string file;
-  std::string dataset;
-  std::optional<Box> in_virtual;
-  std::optional<Box> in_source;
-  bool whole_source = false;
-};
+}  // namespace
 
-std::vector<Mapping> read_mappings(const H5File& file, const DatasetInfo& info) {
+std::vector<StoredMapping> read_mappings(const H5File& file, const DatasetInfo& info) {
+  if (const IsolatedFile* const remote = H5FileAccess::remote(file))
+    return remote->ask<std::vector<StoredMapping>>(Request::virtual_mappings, info);
   const Hdf5Session session;
   try {
     const H5::DataSet dataset = H5FileAccess::handle(file).openDataSet(info.path);
@@ -113,7 +103,7 @@ std::vector<Mapping> read_mappings(const H5File& file, const DatasetInfo& info) 
     std::size_t count = 0;
     if (H5Pget_virtual_count(plist.getId(), &count) < 0)
       throw H5::PropListIException("H5Pget_virtual_count", "failed");
-    std::vector<Mapping> mappings(count);
+    std::vector<StoredMapping> mappings(count);
     for (std::size_t i = 0; i < count; ++i) {
       mappings[i].file = text_of([&](char* text, std::size_t bytes) {
         return H5Pget_virtual_filename(plist.getId(), i, text, bytes);
@@ -140,17 +130,19 @@ std::vector<Mapping> read_mappings(const H5File& file, const DatasetInfo& info) 
   }
 }
 
+namespace {
+
 // Returns whether the mapping consists of whole rows; if so, sets the rows in `source`.
-bool row_wise(const Mapping& mapping, const DatasetInfo& info, VirtualSource& source) {
+bool row_wise(const StoredMapping& mapping, const DatasetInfo& info, VirtualSource& source) {
   if (!mapping.in_virtual) return false;
   const auto inner = std::span(info.shape).first(info.file_rank()).subspan(1);
-  const Box& to = *mapping.in_virtual;
+  const SelectedBox& to = *mapping.in_virtual;
   if (!spans(to, 1, inner)) return false;
   source.rows = to.count.front();
   source.whole = mapping.whole_source;
   if (source.whole) return true;
   if (!mapping.in_source) return false;
-  const Box& from = *mapping.in_source;
+  const SelectedBox& from = *mapping.in_source;
   if (from.count.size() == to.count.size()) {
     source.first_row = from.start.front();
     return from.count.front() == source.rows && spans(from, 1, inner);
@@ -172,11 +164,11 @@ std::string with_origin(std::string folder, const fs::path& origin) {
 }
 
 VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info) {
-  const std::vector<Mapping> mappings = read_mappings(file, info);
+  const std::vector<StoredMapping> mappings = read_mappings(file, info);
   VirtualMapping result;
   std::vector<std::pair<std::uint64_t, std::size_t>> order;  // first virtual row, mapping
   for (std::size_t i = 0; i < mappings.size(); ++i) {
-    const Mapping& mapping = mappings[i];
+    const StoredMapping& mapping = mappings[i];
     VirtualSource source;
     const bool simple = info.file_rank() > 0 && row_wise(mapping, info, source);
     if (!simple) result.other_reason = "it is a virtual dataset whose sources are not runs of whole rows";

@@ -2,8 +2,11 @@
 // The source datasets of a virtual dataset.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
@@ -28,6 +31,38 @@ struct VirtualMapping {
   /// Why the sources are not consecutive runs of whole rows, in a few words; empty if they are.
   std::string other_reason;
 };
+
+/// A selection of elements that consists of one box of at least one dimension.
+struct SelectedBox {
+  std::vector<std::uint64_t> start;
+  std::vector<std::uint64_t> count;  ///< Extents, as many as `start` has
+};
+
+/// One mapping of a virtual dataset, as stored.
+struct StoredMapping {
+  std::string file;                       ///< Name of the source file
+  std::string dataset;                    ///< Path in it
+  std::optional<SelectedBox> in_virtual;  ///< Empty for a selection that is no box
+  std::optional<SelectedBox> in_source;   ///< Empty for a selection that is no box
+  bool whole_source = false;              ///< The whole source is selected, whose extent is not stored
+};
+
+template <>
+struct WireMembers<SelectedBox> {
+  static auto of(auto& v) { return std::tie(v.start, v.count); }
+  /// Returns whether it has as many extents as starts, and at least one.
+  static bool valid(const SelectedBox& box) {
+    return !box.start.empty() && box.start.size() == box.count.size();
+  }
+};
+
+template <>
+struct WireMembers<StoredMapping> {
+  static auto of(auto& v) { return std::tie(v.file, v.dataset, v.in_virtual, v.in_source, v.whole_source); }
+};
+
+/// Returns the mappings of the virtual dataset `info`. Blocks on the HDF5 mutex. Throws FileError.
+std::vector<StoredMapping> read_mappings(const H5File& file, const DatasetInfo& info);
 
 /// Reads the sources of the virtual dataset `info` of `file`. Looks for source files where libhdf5 does (HDF5
 /// reference, "H5Pset_virtual_prefix" and "H5Pset_virtual"): in the folders of HDF5_VDS_PREFIX, next to the

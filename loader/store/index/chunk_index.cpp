@@ -324,34 +324,51 @@ void check_overlap(const DatasetInfo& info, const ChunkIndex& index) {
       fmt::join(chunk_coordinates(second, index.grid), ","), address, kRestore));
 }
 
+// Lists the chunks in the process that reads the file.
+std::vector<ChunkLocation> ask_for_locations(const IsolatedFile& remote, const DatasetInfo& info,
+                                             std::uint64_t chunks) {
+  auto sent = remote.ask<SentLocations>(Request::chunk_locations, info);
+  if (!sent.damage.empty()) throw DamagedChunkIndex(sent.damage);
+  if (!sent.unreadable.empty()) throw UnreadableChunkIndex(sent.unreadable);
+  if (sent.locations.size() != chunks) remote.refuse("another number of chunks");
+  return std::move(sent.locations);
+}
+
 }  // namespace
 
-ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
+std::vector<ChunkLocation> chunk_locations(const H5File& file, const DatasetInfo& info) {
   ChunkIndex index;
   index.grid = chunk_grid(info.shape, info.chunk_shape);
   const std::uint64_t chunks =
       std::accumulate(index.grid.begin(), index.grid.end(), std::uint64_t{1}, std::multiplies<>());
-  const std::uint64_t file_bytes = file.bytes()->size();
-  const bool too_many = chunks > std::min(kMaxChunks, kMaxSparseChunks + file_bytes);
+  const bool too_many = chunks > std::min(kMaxChunks, kMaxSparseChunks + file.bytes()->size());
+  if (const IsolatedFile* const remote = H5FileAccess::remote(file))
+    return ask_for_locations(*remote, info, chunks);
   if (!too_many) index.locations.resize(chunks);
-  {
-    const Hdf5Session session;
-    try {
-      if (too_many && info.index_kind == kVersion1Index) {
-        const Misplaced misplaced = misplaced_chunks(H5FileAccess::handle(file), info, index);
-        if (misplaced.count > 0) throw_damaged(info, index, misplaced, std::nullopt);
-      }
-      if (too_many)
-        throw FileError(
-            fmt::format("{}:{}: {} chunks are too many to list", info.file, short_path(info.path), chunks));
-      list_chunks(H5FileAccess::handle(file), info, index);
-      // libhdf5 would keep what the walk took of memory.
-      H5garbage_collect();
-    } catch (const H5::Exception&) {
-      throw UnreadableChunkIndex(fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file,
-                                             short_path(info.path), session.error()));
+  const Hdf5Session session;
+  try {
+    if (too_many && info.index_kind == kVersion1Index) {
+      const Misplaced misplaced = misplaced_chunks(H5FileAccess::handle(file), info, index);
+      if (misplaced.count > 0) throw_damaged(info, index, misplaced, std::nullopt);
     }
+    if (too_many)
+      throw FileError(
+          fmt::format("{}:{}: {} chunks are too many to list", info.file, short_path(info.path), chunks));
+    list_chunks(H5FileAccess::handle(file), info, index);
+    // libhdf5 would keep what the walk took of memory.
+    H5garbage_collect();
+  } catch (const H5::Exception&) {
+    throw UnreadableChunkIndex(fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file,
+                                           short_path(info.path), session.error()));
   }
+  return std::move(index.locations);
+}
+
+ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
+  ChunkIndex index;
+  index.grid = chunk_grid(info.shape, info.chunk_shape);
+  index.locations = chunk_locations(file, info);
+  const std::uint64_t file_bytes = file.bytes()->size();
   for (std::uint64_t chunk = 0; chunk < index.locations.size(); ++chunk) {
     const ChunkLocation& location = index.locations[chunk];
     if (!location.allocated()) continue;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "h5feed/error.hpp"
@@ -26,6 +28,23 @@ struct ChunkLocation {
   bool allocated() const noexcept { return address != kUnallocated; }
 };
 
+template <>
+struct WireMembers<ChunkLocation> {
+  static constexpr bool plain = true;
+};
+
+/// What `chunk_locations` returns or says, as it is sent between processes.
+struct SentLocations {
+  std::vector<ChunkLocation> locations;
+  std::string damage;      ///< Message of a DamagedChunkIndex; empty if there was none
+  std::string unreadable;  ///< Message of an UnreadableChunkIndex; empty if there was none
+};
+
+template <>
+struct WireMembers<SentLocations> {
+  static auto of(auto& v) { return std::tie(v.locations, v.damage, v.unreadable); }
+};
+
 /// Chunk grid of a dataset in row-major order. Immutable once built, hence thread-safe.
 struct ChunkIndex {
   std::vector<std::uint64_t> grid;       ///< Chunks along each dimension
@@ -39,6 +58,10 @@ class DamagedChunkIndex : public FileError {
  public:
   using FileError::FileError;
 };
+
+/// Returns the positions of all chunks of a chunked dataset as its index gives them, one per chunk of the
+/// grid: the first step of `build_chunk_index`, which checks them. Holds the HDF5 mutex. Throws as that.
+std::vector<ChunkLocation> chunk_locations(const H5File& file, const DatasetInfo& info);
 
 /// Returns the positions of all chunks of a chunked dataset, listed by H5Dchunk_iter if the library has it
 /// (1.10.10, 1.12.3, 1.14 and later), else by a recording file driver (recording_driver.hpp). Unfiltered edge

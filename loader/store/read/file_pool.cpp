@@ -59,12 +59,15 @@ class PooledSource final : public ByteSource {
 class ReopenedReader final : public UnfetchedChunkReader {
  public:
   ReopenedReader(std::shared_ptr<OpenPool<const ChunkReader>> pool, const ChunkReader& opened,
-                 std::filesystem::path path, std::filesystem::path place)
+                 std::filesystem::path path, std::filesystem::path place,
+                 std::shared_ptr<ReaderProcess> isolation)
       : UnfetchedChunkReader(opened.info(), opened.chunk_shape()),
         scratch_bytes_(opened.scratch_bytes()),
         reason_(opened.fallback_reason()),
         slot_(std::move(pool),
-              [this, path = std::move(path), place = std::move(place)] { return reopen(path, place); }) {
+              [this, path = std::move(path), place = std::move(place), isolation = std::move(isolation)] {
+                return reopen(path, place, isolation);
+              }) {
     max_stored_bytes_ = opened.max_stored_bytes();
   }
 
@@ -77,8 +80,9 @@ class ReopenedReader final : public UnfetchedChunkReader {
 
  private:
   std::shared_ptr<const ChunkReader> reopen(const std::filesystem::path& path,
-                                            const std::filesystem::path& place) const {
-    auto file = H5File::open(path, place);
+                                            const std::filesystem::path& place,
+                                            const std::shared_ptr<ReaderProcess>& isolation) const {
+    auto file = H5File::open(path, place, isolation);
     const DatasetInfo now = file->describe(info_.path);
     if (now.dtype != info_.dtype || now.shape != info_.shape || now.chunk_shape != info_.chunk_shape) {
       throw FileError(fmt::format("{}:{} is {} now, it was {} when it was opened; open it again", info_.file,
@@ -94,16 +98,18 @@ class ReopenedReader final : public UnfetchedChunkReader {
 
 }  // namespace
 
-FilePool::FilePool(FilePlaces places)
-    : FilePool(std::move(places), half_of_the_descriptors(), kMostReaders) {}
+FilePool::FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation)
+    : FilePool(std::move(places), std::move(isolation), half_of_the_descriptors(), kMostReaders) {}
 
-FilePool::FilePool(FilePlaces places, std::size_t most_files, std::size_t most_readers)
+FilePool::FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation, std::size_t most_files,
+                   std::size_t most_readers)
     : places_(std::move(places)),
+      isolation_(std::move(isolation)),
       files_(std::make_shared<OpenPool<const ByteSource>>(most_files)),
       readers_(std::make_shared<OpenPool<const ChunkReader>>(most_readers)) {}
 
 std::shared_ptr<H5File> FilePool::open(const std::filesystem::path& path) {
-  auto file = H5File::open(path, places_.place_of(path));
+  auto file = H5File::open(path, places_.place_of(path), isolation_);
   if (!file->is_copy()) places_.read_in_place(path);
   return file;
 }
@@ -122,7 +128,7 @@ std::shared_ptr<const ChunkReader> FilePool::reader(const std::shared_ptr<H5File
   auto reader = open_chunk_reader(file, std::move(info), source(file->path()), settings);
   if (reader->direct() || !reader->parts().empty()) return reader;
   const std::filesystem::path& place = refers_to_files(reader->info()) ? file->path() : file->place();
-  return std::make_shared<const ReopenedReader>(readers_, *reader, file->path(), place);
+  return std::make_shared<const ReopenedReader>(readers_, *reader, file->path(), place, isolation_);
 }
 
 }  // namespace h5feed

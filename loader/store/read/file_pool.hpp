@@ -22,15 +22,19 @@ class FilePool {
   /// Creates a pool with at most 32 readers open through libhdf5, and files open for direct reads up to half
   /// of the process's descriptor limit (16 to 16,384).
   FilePool() : FilePool(FilePlaces()) {}
-  /// Creates such a pool for files that are read where `places` says.
-  explicit FilePool(FilePlaces places);
+  /// Creates such a pool for files that are read where `places` says. With `isolation`, that process calls
+  /// libhdf5 for them.
+  explicit FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation = nullptr);
   /// Creates a pool with at most `most_files` files open for direct reads and at most `most_readers` readers
   /// open through libhdf5.
   FilePool(std::size_t most_files, std::size_t most_readers)
-      : FilePool(FilePlaces(), most_files, most_readers) {}
+      : FilePool(FilePlaces(), nullptr, most_files, most_readers) {}
 
   /// Opens a file where `places()` says. Blocks while it is copied. Throws as `H5File::open` and `StageDir`.
   std::shared_ptr<H5File> open(const std::filesystem::path& path);
+
+  /// Returns the process that calls libhdf5 for the files; null if this process does.
+  const std::shared_ptr<ReaderProcess>& isolation() const noexcept { return isolation_; }
 
   /// Returns where files are read.
   FilePlaces& places() noexcept { return places_; }
@@ -48,9 +52,11 @@ class FilePool {
   std::size_t num_open() const { return files_->num_open(); }
 
  private:
-  FilePool(FilePlaces places, std::size_t most_files, std::size_t most_readers);
+  FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation, std::size_t most_files,
+           std::size_t most_readers);
 
   FilePlaces places_;
+  const std::shared_ptr<ReaderProcess> isolation_;
   std::shared_ptr<OpenPool<const ByteSource>> files_;
   std::shared_ptr<OpenPool<const ChunkReader>> readers_;
   std::unordered_map<std::string, std::weak_ptr<const ByteSource>> sources_;

@@ -33,7 +33,7 @@ class MemorySource final : public ByteSource {
 // Returns "filter 32026 blosc2 is not built in" for the first filter that a stored chunk needs and h5feed
 // lacks. Throws DatasetError if libhdf5 lacks it too, or if its parameters are damaged: libhdf5 would read
 // out of bounds.
-std::string missing_filter(const DatasetInfo& info, const ChunkIndex* index) {
+std::string missing_filter(const H5File& file, const DatasetInfo& info, const ChunkIndex* index) {
   std::uint32_t used = index == nullptr ? ~std::uint32_t{0} : 0;
   if (index != nullptr) {
     for (const ChunkLocation& location : index->locations) {
@@ -49,7 +49,7 @@ std::string missing_filter(const DatasetInfo& info, const ChunkIndex* index) {
     }
     if (FilterPipeline::supports(filter)) continue;
     const std::string reason = unsupported_reason(filter);
-    if (!libhdf5_has_filter(filter.id)) {
+    if (!file.has_filter(filter.id)) {
       throw DatasetError(
           fmt::format("{}:{}: filter {} ({}) {} and libhdf5 finds no plugin for it; install the "
                       "plugin and set HDF5_PLUGIN_PATH, or write the dataset once with gzip",
@@ -70,10 +70,12 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
     index = build_chunk_index(*file, info);
   } catch (const DamagedChunkIndex&) {
     throw;  // libhdf5 would return fill values for chunks that it does not find
+  } catch (const IsolationError&) {
+    throw;
   } catch (const FileError& error) {
     reason = without_place(error.what(), info);
   }
-  if (const std::string missing = missing_filter(info, index ? &*index : nullptr); !missing.empty()) {
+  if (const std::string missing = missing_filter(*file, info, index ? &*index : nullptr); !missing.empty()) {
     reason = missing;
   }
   if (!reason.empty()) return open_fallback(std::move(file), std::move(info), reason, settings);
@@ -129,7 +131,7 @@ std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, Dat
   if (settings.pool) return open_virtual(file, info, settings);
   // libhdf5 would return fill values for a source that is missing or too short.
   ReaderSettings with_pool = settings;
-  with_pool.pool = std::make_shared<FilePool>();
+  with_pool.pool = std::make_shared<FilePool>(FilePlaces(), file->isolation());
   with_pool.log_fallback = false;
   open_virtual(file, info, with_pool);
   return open_fallback(std::move(file), std::move(info), "it is a virtual dataset", settings);
@@ -157,7 +159,7 @@ std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, D
     log_once(LogLevel::warning, fmt::format("{}:{}: read from the original files, not from stage_dir, as it "
                                             "refers to other files",
                                             info.file, short_path(info.path)));
-    file = H5File::open(file->path());
+    file = H5File::open(file->path(), file->path(), file->isolation());
     info = file->describe(info.path);
     if (settings.pool) settings.pool->places().read_in_place(file->path());
   }

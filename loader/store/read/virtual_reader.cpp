@@ -25,6 +25,8 @@ namespace {
     rethrow_too_deep(error, info, depth);
   } catch (const VirtualCircle&) {
     throw;
+  } catch (const IsolationError&) {
+    throw;  // The message names the source's file
   } catch (const DatasetError& error) {
     throw DatasetError(place + error.what());
   } catch (const FileError& error) {
@@ -95,7 +97,7 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
   // Even if one source does not fit, the others may still be too short.
   const bool rows_follow = mapping.other_reason.empty();
   // libhdf5 reads the sources itself, where they are.
-  const auto in_place = std::make_shared<FilePool>();
+  const auto in_place = std::make_shared<FilePool>(FilePlaces(), file->isolation());
   if (rows_follow) prepare_sources(settings.pool->places(), mapping);
   for (std::size_t i = 0; i < mapping.sources.size(); ++i) {
     VirtualSource& source = mapping.sources[i];

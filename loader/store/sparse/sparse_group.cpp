@@ -201,6 +201,8 @@ std::optional<CellRanger> cell_ranger(const Objects& objects, const std::string&
 }  // namespace
 
 std::optional<SparseGroup> find_sparse_group(const H5File& file, const std::string& name) {
+  if (const IsolatedFile* const remote = H5FileAccess::remote(file))
+    return remote->ask<std::optional<SparseGroup>>(Request::sparse_group, name);
   const std::string path = rooted(name);
   const std::string in_file = file.path().string();
   std::optional<CellRanger> cells;
@@ -246,6 +248,8 @@ std::optional<SparseGroup> find_sparse_group(const H5File& file, const std::stri
 }
 
 std::vector<std::string> read_names(const H5File& file, const std::string& path) {
+  if (const IsolatedFile* const remote = H5FileAccess::remote(file))
+    return remote->ask<std::vector<std::string>>(Request::sparse_names, path);
   const std::string in_file = file.path().string();
   {
     const Hdf5Session session;
@@ -261,6 +265,8 @@ std::vector<std::string> read_names(const H5File& file, const std::string& path)
 }
 
 std::optional<CategoricalColumn> find_categorical(const H5File& file, const std::string& name) {
+  if (const IsolatedFile* const remote = H5FileAccess::remote(file))
+    return remote->ask<std::optional<CategoricalColumn>>(Request::categorical, name);
   const std::string path = rooted(name);
   CategoricalColumn column;
   std::string names;

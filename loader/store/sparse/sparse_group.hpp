@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
@@ -27,6 +28,11 @@ struct SparseGroup {
   std::string indptr() const { return path + "/indptr"; }
 };
 
+template <>
+struct WireMembers<SparseGroup> {
+  static auto of(auto& v) { return std::tie(v.path, v.rows, v.columns, v.names); }
+};
+
 /// Returns the matrix that the group at `path` holds: CSR of AnnData, or the matrix of a 10x file, whose
 /// columns are the cells and become the rows. Returns nullopt if the object is no group, or holds no sparse
 /// matrix. Throws DatasetError for CSC of AnnData, with the line of Python that converts it, and for a group
@@ -41,6 +47,11 @@ std::vector<std::string> read_names(const H5File& file, const std::string& path)
 struct CategoricalColumn {
   std::string codes;               ///< Absolute path of the integer codes; −1 where the value is missing
   std::vector<std::string> names;  ///< Name of each code
+};
+
+template <>
+struct WireMembers<CategoricalColumn> {
+  static auto of(auto& v) { return std::tie(v.codes, v.names); }
 };
 
 /// Returns the categorical column of AnnData at `path`, "obs/cell_type"; also of AnnData before 0.8, which

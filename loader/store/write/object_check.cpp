@@ -10,6 +10,8 @@
 namespace h5feed {
 
 std::vector<std::uint64_t> object_numbers(const H5File& file, const std::vector<std::string>& paths) {
+  if (const IsolatedFile* const remote = H5FileAccess::remote(file))
+    return remote->ask<std::vector<std::uint64_t>>(Request::object_numbers, paths);
   std::vector<std::uint64_t> numbers;
   in_copy_session(file, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
     const H5::H5File handle = H5FileAccess::handle(file);

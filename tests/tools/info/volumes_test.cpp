@@ -50,6 +50,17 @@ TEST(Info, prints_the_lines_that_read_volumes_by_patches) {
               HasSubstr("\npatches of 3 volumes of 40×200×180: --data /mri --input-layout NDHWC --tile-size "
                         "40x64x64 --tile-per-image 8\n"));
   EXPECT_THAT(run_program(dir.path(), {"info", "images.h5"}).out, testing::Not(HasSubstr("volume")));
+  // The chunks of the scan fit its patches; one chunk for each slice does not.
+  EXPECT_THAT(scan, testing::Not(HasSubstr("a patch of")));
+  {
+    H5TestFile slices(dir / "slices.h5");
+    slices.create(
+        {.path = "raw", .file_type = H5T_IEEE_F32LE, .shape = {100, 512, 512}, .chunk = {1, 512, 512}});
+    slices.create({.path = "label", .shape = {100, 512, 512}});
+  }
+  EXPECT_THAT(run_program(dir.path(), {"info", "slices.h5"}).out,
+              HasSubstr("\n/raw: a patch of 64×128×128 at a random place decodes 16 times its own voxels "
+                        "with chunks of 1×512×512, "));
   const ProgramResult bench = run_program(dir.path(), {"bench",
                                                        "scan.h5",
                                                        "--data",

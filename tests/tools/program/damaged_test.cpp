@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -46,6 +47,29 @@ class DamagedFile : public ::testing::Test {
 
   TempDir dir_;
 };
+
+// The stand-in for h5feed-reader crashes, as libhdf5 would in it.
+TEST_F(DamagedFile, every_command_names_a_file_over_which_libhdf5_crashes) {
+  write(false);
+  ::setenv("H5FEED_READER", H5FEED_FAKE_READER_PROGRAM, 1);
+  ::setenv("H5FEED_FAKE_READER", "crash", 1);
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"info", "a.h5"},
+                                                    {"check", "a.h5"},
+                                                    {"tune", "a.h5", "--data", "images"},
+                                                    {"bench", "a.h5", "--data", "images"},
+                                                    {"repack", "a.h5", "b.h5", "--chunk", "auto"}}) {
+    SCOPED_TRACE(arguments.front());
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(
+        result.err,
+        HasSubstr("a.h5: libhdf5 crashed over it, in a process of its own (SIGSEGV); the file is damaged or "
+                  "made to do harm, restore it from a good copy\n"));
+    EXPECT_EQ(names_in(dir_.path()), std::vector<std::string>{"a.h5"});
+  }
+  ::unsetenv("H5FEED_READER");
+  ::unsetenv("H5FEED_FAKE_READER");
+}
 
 TEST_F(DamagedFile, info_shows_the_intact_objects_and_fails) {
   for (const bool group : {false, true}) {

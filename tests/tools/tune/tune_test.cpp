@@ -207,6 +207,32 @@ TEST(Tune, recommends_and_says_how_in_every_format) {
   EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5", "t.csv")) << "no temporary file is left";
 }
 
+TEST(Tune, tries_chunks_that_windows_decode_about_once) {
+  const TempDir dir;
+  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "3000", "--shape", "1,8,16"}).exit_code,
+            0);
+  const auto tune = [&](const char* cache) {
+    return tune_with_enough_time(
+        dir.path(), {"a.h5", "--window", "-2,-1,0,1", "--shuffle", "chunk:2", "--cache-bytes", cache,
+                     "--batch-size", "8", "--filters", "none,gzip:1", "--scratch", ".", "--json"});
+  };
+  const ProgramResult result = tune("256KiB");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("for batches of 8 windows of 4 rows, shuffle=chunk:2"));
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json.at("window"), (std::vector<int>{-2, -1, 0, 1}));
+  for (const Json& row : json.at("rows")) {
+    EXPECT_LE(row.at("decodes_per_chunk").get<double>(), 1.2);
+    EXPECT_GT(row.at("samples_per_s"), 0);
+  }
+  const ProgramResult refused = tune("4KiB");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(
+      refused.err,
+      HasSubstr("--window: no chunks of /images are decoded 1.2 times at most with shuffle=chunk:2 and a "
+                "cache of 4 KiB; use "));
+}
+
 TEST(Tune, leaves_the_time_budget_to_large_sparse_files) {
   const TempDir dir;
   // 300 GB of images of which nothing was ever written.
@@ -295,7 +321,7 @@ TEST(Completion, lists_every_command_and_its_options_for_both_shells) {
   EXPECT_EQ(run_program(dir.path(), {"completion", "fish"}).err, "completion \"fish\": give bash or zsh\n");
   const ProgramResult script = run_program(dir.path(), {"completion", "bash"});
   const auto text = script.out +
-                    "COMP_WORDS=(h5feed repack --shuf); COMP_CWORD=2; _h5feed; echo \"${COMPREPLY[@]}\"; "
+                    "COMP_WORDS=(h5feed repack --shuffle-); COMP_CWORD=2; _h5feed; echo \"${COMPREPLY[@]}\"; "
                     "COMP_WORDS=(h5feed tu); COMP_CWORD=1; _h5feed; echo \"${COMPREPLY[@]}\"";
   replace_file(dir / "try.sh", std::as_bytes(std::span(text)));
   FILE* const pipe = popen(("bash " + (dir / "try.sh").string()).c_str(), "r");
