@@ -118,8 +118,7 @@ void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, st
   }
 }
 
-void add_volumes(const H5File& file, const std::vector<DatasetEntry>& entries,
-                 std::vector<Found>& found) {
+void add_volumes(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
   for (const DatasetEntry& entry : entries) {
     if (!entry.numeric || entry.shape.size() < 3) continue;
     if (auto reading = volume_reading(entry, file.describe(entry.path), entries))
@@ -204,8 +203,8 @@ void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Found>& foun
   for (const DatasetEntry& entry : entries) {
     const bool rows =
         entry.numeric && entry.shape.size() >= 2 && entry.shape.front() > 0 && entry.shape[1] > 1;
-    const bool is_target = std::ranges::any_of(
-        found, [&](const Found& other) { return other.reading.target == entry.path; });
+    const bool is_target =
+        std::ranges::any_of(found, [&](const Found& other) { return other.reading.target == entry.path; });
     if (!rows || is_target || is_images(entry) || entry.path.ends_with("_shapes") ||
         in_groups(entry, families))
       continue;
