@@ -319,10 +319,7 @@ int info(const InfoArguments& arguments) {
   }
   for (const SampleReading& reading : found_readings) {
     json["reads_as"].push_back(reading_json(reading));
-    readings +=
-        fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
-                    reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
-                    reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
+    readings += line_of(reading);
     if (!reading.patch.empty()) readings += lines_that_open(options_of(reading), printable(arguments.file));
   }
   if (episodes) readings += lines_of(*episodes, printable(arguments.file));
@@ -330,9 +327,8 @@ int info(const InfoArguments& arguments) {
   for (const OpenReading& reading : sparse.readings) readings += lines_of(reading, printable(arguments.file));
   readings += sparse.problems;
   export_results(arguments.output, table, json);
-  if (!arguments.config.empty())
-    write_sample_config(arguments.config, arguments.file,
-                        best_reading(episodes, sparse.readings, found_readings));
+  const std::optional<DatasetOptions> best = best_reading(episodes, sparse.readings, found_readings);
+  if (!arguments.config.empty()) write_sample_config(arguments.config, arguments.file, best);
   if (arguments.output.json) {
     print(json_text(json));
   } else {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
@@ -33,6 +34,8 @@ template <>
 constexpr std::string_view kTypeName<EpisodeOptions::Fill> = "h5feed::EpisodeOptions::Fill::";
 template <>
 constexpr std::string_view kTypeName<FieldUnit> = "h5feed::FieldUnit::";
+template <>
+constexpr std::string_view kTypeName<Isolation> = "h5feed::Isolation::";
 template <>
 constexpr std::string_view kTypeName<EpisodeOptions> = "h5feed::EpisodeOptions";
 template <>
@@ -88,6 +91,10 @@ class Writer {
     const std::string depth = value.depth > 0 ? fmt::format("{}, ", value.depth) : std::string();
     const std::string extents = fmt::format("{}{}, {}", depth, value.height, value.width);
     return python_ ? '(' + extents + ')' : '{' + extents + '}';
+  }
+  std::string text(std::chrono::milliseconds value) const {
+    return python_ ? fmt::format("{}", std::chrono::duration<double>(value).count())
+                   : fmt::format("std::chrono::milliseconds({})", value.count());
   }
   std::string text(const SparseOptions::Column& value) const {
     return std::visit([this](const auto& column) { return text(column); }, value);

@@ -333,6 +333,12 @@ const SampleReading& first_reading(const std::vector<SampleReading>& readings) {
   return large ? *plain : readings.front();
 }
 
+std::string line_of(const SampleReading& reading) {
+  return fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
+                     reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
+                     reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
+}
+
 std::string option_text(const SampleReading& reading) {
   std::string text = "--data " + quoted(reading.data);
   if (!reading.target.empty()) text += " --target " + quoted(reading.target);

@@ -46,6 +46,9 @@ const SampleReading& first_reading(const std::vector<SampleReading>& readings);
 /// images. Empty if the images are small enough to be samples, or if the dataset holds no images.
 std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info);
 
+/// Returns one line that says what the reading is, its options of the program, and what they leave open.
+std::string line_of(const SampleReading& reading);
+
 /// Returns the options for a command line, quoted for a shell where needed.
 std::string option_text(const SampleReading& reading);
 
