@@ -30,7 +30,7 @@ Inner inner_of(const DatasetEntry& entry) {
   return {entry.shape.begin() + (entry.shape.empty() ? 0 : 1), entry.shape.end()};
 }
 
-struct Candidate {
+struct Found {
   SampleReading reading;
   std::uint64_t samples = 0;
   std::uint64_t values = 0;  // of a sample; 0: not known
@@ -59,7 +59,7 @@ std::string map_beside(std::uint64_t height, std::uint64_t width, const std::vec
 
 // An array that may be N gray images or one image with several channels is the latter if the file has a map
 // of its size.
-void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
   for (const DatasetEntry& entry : entries) {
     if (!is_images(entry)) continue;
     const auto& shape = entry.shape;
@@ -88,7 +88,7 @@ constexpr std::uint64_t kTiledSide = 2048;
 constexpr std::uint64_t kTileSide = 512;
 
 // Large images can be read in windows as well.
-void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
   for (const DatasetEntry& entry : entries) {
     if (!is_images(entry)) continue;
     const std::optional<std::uint64_t> side = suggested_tile(file.describe(entry.path));
@@ -102,7 +102,7 @@ void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std
   }
 }
 
-void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
   for (const DatasetEntry& entry : entries) {
     if (entry.type_text != "variable-length" || !file.describe_ragged(entry.path)) continue;
     const std::string table = entry.path + "_shapes";
@@ -118,8 +118,7 @@ void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, st
   }
 }
 
-void add_volumes(const H5File& file, const std::vector<DatasetEntry>& entries,
-                 std::vector<Candidate>& found) {
+void add_volumes(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
   for (const DatasetEntry& entry : entries) {
     if (!entry.numeric || entry.shape.size() < 3) continue;
     if (auto reading = volume_reading(entry, file.describe(entry.path), entries))
@@ -199,13 +198,13 @@ bool in_groups(const DatasetEntry& entry, const std::map<std::string, Family>& f
 }
 
 // Adds rows of numbers that are not images, delivered as stored.
-void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
   const std::map<std::string, Family> families = families_of(entries);
   for (const DatasetEntry& entry : entries) {
     const bool rows =
         entry.numeric && entry.shape.size() >= 2 && entry.shape.front() > 0 && entry.shape[1] > 1;
-    const bool is_target = std::ranges::any_of(
-        found, [&](const Candidate& other) { return other.reading.target == entry.path; });
+    const bool is_target =
+        std::ranges::any_of(found, [&](const Found& other) { return other.reading.target == entry.path; });
     if (!rows || is_target || is_images(entry) || entry.path.ends_with("_shapes") ||
         in_groups(entry, families))
       continue;
@@ -219,7 +218,7 @@ void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& 
   }
 }
 
-void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
   const std::map<std::string, Family> families = families_of(entries);
   for (const auto& [pattern, family] : families) {
     // Labels and rewards have one dimension.
@@ -301,18 +300,18 @@ std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info) {
 }
 
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries) {
-  std::vector<Candidate> found;
+  std::vector<Found> found;
   add_arrays(entries, found);
   add_tiles(file, entries, found);
   add_volumes(file, entries, found);
   add_ragged(file, entries, found);
   add_groups(entries, found);
   add_rows(entries, found);
-  std::ranges::stable_sort(found, std::greater(), [](const Candidate& candidate) {
+  std::ranges::stable_sort(found, std::greater(), [](const Found& candidate) {
     return std::pair(candidate.samples, candidate.values);
   });
   std::vector<SampleReading> readings;
-  for (Candidate& candidate : found) {
+  for (Found& candidate : found) {
     if (readings.size() == kMaxReadings) break;
     SampleReading& reading = readings.emplace_back(std::move(candidate.reading));
     reading.samples = candidate.samples;
