@@ -11,7 +11,9 @@
 #include "base/byte_units.hpp"
 #include "dataset/episodes/anchors.hpp"
 #include "flow/resolve/advice.hpp"
+#include "flow/resolve/chunks_in_play.hpp"
 #include "h5feed/error.hpp"
+#include "plan/divide.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/table.hpp"
 
@@ -69,7 +71,9 @@ WindowCost window_cost(const RowShape& data, std::uint64_t chunk_rows, const Win
     // Batches in preparation may need as many of the next groups.
     in_play = std::min(chunks, 2 * in_groups);
   } else if (use.shuffle.kind() == Shuffle::Kind::sequential) {
-    in_play = std::min(chunks, (window.before() + window.after()) / chunk_rows + 2);
+    // The batch that is delivered and the one that is prepared.
+    in_play =
+        std::min(chunks, chunks_along_window(window, chunk_rows) + ceil_div(2 * use.batch_size, chunk_rows));
   }
   return {.decodes_per_chunk = of_groups * lru_decodes_per_chunk(pattern),
           .needed_bytes = in_play * chunk_bytes};

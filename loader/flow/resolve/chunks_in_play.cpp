@@ -18,18 +18,6 @@ double chunks_per_window(const Field& field) {
                                    static_cast<double>(field.map.typical_rows_per_chunk()));
 }
 
-// Returns how many chunks sequential order touches until the window has passed over a row: those between its
-// first and last offset, and, as LRU keeps the rows behind the window as long as the others, those of its
-// largest gap once more.
-std::uint64_t chunks_along_window(const Field& field) {
-  const FieldWindow& window = field.belonging.window();
-  std::uint64_t gap = 0;
-  for (std::size_t i = 1; i < window.offsets.size(); ++i)
-    gap = std::max(gap, static_cast<std::uint64_t>(window.offsets[i] - window.offsets[i - 1]));
-  const std::uint64_t rows = window.before() + window.after() + gap + 1;
-  return ceil_div(rows, field.map.typical_rows_per_chunk()) + 1;
-}
-
 // Returns the tiles that `SampleMap::chunks_side_by_side` is about: of an image at random places, else of a
 // row, or in volumes a layer, of a grid; the fewest if images differ.
 std::uint64_t tiles_side_by_side(const SampleMap& map) {
@@ -85,7 +73,7 @@ std::uint64_t chunks_in_play(const Field& field, const DatasetState& dataset, co
     case Shuffle::Kind::full:
       return all;
     case Shuffle::Kind::sequential:
-      return std::min(all, chunks_along_window(field));
+      return std::min(all, chunks_along_window(window, field.map.typical_rows_per_chunk()));
     case Shuffle::Kind::chunk:
       break;
   }
@@ -120,6 +108,14 @@ std::uint64_t chunks_in_play(const SampleMap& map, std::uint64_t groups_of_data,
 
 }  // namespace
 
+std::uint64_t chunks_along_window(const FieldWindow& window, std::uint64_t rows_per_chunk) {
+  std::uint64_t gap = 0;
+  for (std::size_t i = 1; i < window.offsets.size(); ++i)
+    gap = std::max(gap, static_cast<std::uint64_t>(window.offsets[i] - window.offsets[i - 1]));
+  const std::uint64_t rows = window.before() + window.after() + gap + 1;
+  return ceil_div(rows, rows_per_chunk) + 1;
+}
+
 ChunkGroups::ChunkGroups(const Field& data, const ResolvedOptions& options)
     : count(options.chunks_per_epoch),
       rows(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(options.samples_per_epoch) / count)),
@@ -132,7 +128,8 @@ ChunkGroups::ChunkGroups(const Field& data, const ResolvedOptions& options)
     side_by_side = data.map.chunks_side_by_side();
   } else if (data.belonging.around_anchors()) {
     parts = chunks_per_window(data);
-    side_by_side = std::min(count, chunks_along_window(data));
+    side_by_side =
+        std::min(count, chunks_along_window(data.belonging.window(), data.map.typical_rows_per_chunk()));
   } else {
     return;
   }

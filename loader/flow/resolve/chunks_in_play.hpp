@@ -24,6 +24,11 @@ struct ChunkGroups {
   explicit ChunkGroups(const ChunkPattern& pattern);
 };
 
+/// Returns how many chunks sequential order touches until the window has passed over a row: those between its
+/// first and last offset, and, as LRU keeps the rows behind the window as long as the others, those of its
+/// largest gap once more.
+std::uint64_t chunks_along_window(const FieldWindow& window, std::uint64_t rows_per_chunk);
+
 /// Returns the number of chunks that consecutive samples come from; a window of `chunk:K` has K times
 /// `pieces` chunks.
 std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, std::uint64_t pieces = 1);
