@@ -187,7 +187,7 @@ TEST_F(MonitorWithoutDriver, counts_the_processor_time_of_a_command_that_ends_at
   const json summary = objects_in(content_of("run.jsonl")).back()["process"];
   EXPECT_GT(summary["cpu_s"], 0) << "from the kernel, since there was one reading at most";
   EXPECT_GT(summary["cpu_cores"], 0);
-  EXPECT_GT(summary["peak_rss_bytes"], 0);
+  EXPECT_NE(summary["peak_rss_bytes"], 0) << "null where it is not known";
 }
 
 TEST_F(MonitorWithoutDriver, tells_of_a_command_no_more_cores_than_there_are_and_not_its_own_memory) {
