@@ -190,7 +190,7 @@ TEST_F(Doctor, names_a_single_core_of_several) {
   cpu_set_t before, one;
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
   CPU_ZERO(&one);
-  for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu) {
+  for (std::size_t cpu = 0; CPU_COUNT(&one) == 0; ++cpu) {
     if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
   }
   ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
