@@ -63,7 +63,8 @@ TEST_F(GpuWindows, drawn_and_repeated_come_to_a_gpu_as_to_the_cpu) {
   FakeCuda cuda;
   const Dataset dataset = open(InputLayout::nhwc, EpisodeOptions::Anchors::one_random);
   for (const std::int64_t workers : {0, 2}) {
-    DataLoaderOptions options{.batch_size = 2, .echo = 2, .shuffle = true, .seed = 3, .num_workers = workers};
+    DataLoaderOptions options{
+        .batch_size = 2, .echo = {.factor = 2}, .shuffle = true, .seed = 3, .num_workers = workers};
     DataLoader loader(dataset, on_gpu(options));
     EXPECT_TRUE(epochs_on_gpu(cuda, loader, 5) == epochs_on_cpu(dataset, options, 5));
   }
