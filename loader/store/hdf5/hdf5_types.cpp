@@ -45,8 +45,12 @@ StoredType classify_integer(const H5::IntType& type) {
   if (!has_known_order(type)) return {{}, false, fmt::format("{}-bit integers", bits)};
   StoredType stored = numeric(*dtype, type);
   if (whole_bytes(type)) return stored;
+  // Damaged files may name bits that the value does not have.
+  const std::size_t first = type.getOffset();
+  if (bits == 0 || first + bits > 8 * type.getSize())
+    return {{}, false, fmt::format("integers of {} bits at bit {} of {}", bits, first, 8 * type.getSize())};
   stored.plain = false;
-  stored.bits = {static_cast<unsigned>(type.getOffset()), static_cast<unsigned>(bits)};
+  stored.bits = {static_cast<unsigned>(first), static_cast<unsigned>(bits)};
   stored.text = fmt::format("{} of {} bits", stored.text, bits);
   return stored;
 }
