@@ -23,6 +23,8 @@ bool WireMembers<DatasetInfo>::valid(const DatasetInfo& info) {
                   (values > 1 && info.chunk_shape.back() != values)))
     return false;
   const std::size_t bytes = size_of(info.dtype);
+  const std::uint64_t last_bit = std::uint64_t{info.bits.first} + info.bits.count;
+  if (info.bits.count > 0 && (!is_integer(info.dtype) || last_bit > 8 * bytes)) return false;
   return info.fill_value.size() == bytes * values && within_limit(info.shape, bytes) &&
          within_limit(info.chunk_shape, bytes);
 }

@@ -27,11 +27,16 @@ struct WireMembers<FilterSpec> {
 };
 
 template <>
+struct WireMembers<ValueBits> {
+  static auto of(auto& value) { return std::tie(value.first, value.count); }
+};
+
+template <>
 struct WireMembers<DatasetInfo> {
   static auto of(auto& v) {
-    return std::tie(v.file, v.path, v.dtype, v.byte_swapped, v.values_per_element, v.plain_type, v.shape,
-                    v.max_shape, v.layout, v.chunk_shape, v.filters, v.index_kind, v.unfiltered_edge_chunks,
-                    v.fill_value, v.stored_bytes);
+    return std::tie(v.file, v.path, v.dtype, v.byte_swapped, v.bits, v.values_per_element, v.plain_type,
+                    v.shape, v.max_shape, v.layout, v.chunk_shape, v.filters, v.index_kind,
+                    v.unfiltered_edge_chunks, v.fill_value, v.stored_bytes);
   }
   /// Returns whether ranks, sizes and the fill value go together, as in everything that `H5File::describe`
   /// returns.

@@ -67,6 +67,10 @@ class StoreIsolation : public testing::Test {
     // Only libhdf5 reads external files.
     file.create({.path = "outside", .shape = {8, 4}, .external_file = (dir_ / "outside.raw").string()});
     file.write("outside", patterned_bytes(32));
+    const Hid twelve_bits(H5Tcopy(H5T_STD_I16LE));
+    require(H5Tset_precision(twelve_bits.get(), 12), "H5Tset_precision");
+    file.create({.path = "packed", .file_type = twelve_bits.get(), .shape = {13}, .chunk = {4}});
+    file.write("packed", patterned_bytes(2 * 13));
     file.create({.path = "names", .file_type = H5T_C_S1, .shape = {3}});
   }
 
@@ -105,12 +109,14 @@ TEST_F(StoreIsolation, describes_what_this_process_describes) {
   EXPECT_NE(there->isolation(), nullptr);
   EXPECT_EQ(lines_of(there->list_datasets()), lines_of(here->list_datasets()));
   EXPECT_EQ(there->list_one("/outside").type_text, "u8");
-  for (const std::string name : {"images", "groups/a/labels", "groups/b/labels", "outside"}) {
+  for (const std::string name : {"images", "groups/a/labels", "groups/b/labels", "packed", "outside"}) {
     const DatasetInfo a = here->describe(name);
     const DatasetInfo b = there->describe(name);
     EXPECT_EQ(b.place(), a.place());
     EXPECT_EQ(b.dtype, a.dtype);
     EXPECT_EQ(b.byte_swapped, a.byte_swapped);
+    EXPECT_EQ(b.bits.first, a.bits.first);
+    EXPECT_EQ(b.bits.count, a.bits.count);
     EXPECT_EQ(b.shape, a.shape);
     EXPECT_EQ(b.max_shape, a.max_shape);
     EXPECT_EQ(b.layout, a.layout);
