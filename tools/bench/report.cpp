@@ -55,7 +55,7 @@ std::string share_sentence(const Json& row) {
 std::string workers_cell(const Json& row) {
   const std::int64_t workers = workers_from(row.at("num_workers"));
   if (workers != kAuto) return workers_text(workers);
-  return fmt::format("auto: {}", row.at("active_workers").get<std::uint64_t>());
+  return fmt::format("auto: {}", count_from(row.at("active_workers")));
 }
 
 // Swept options of the loader as lines of code, except those that `bench_verdict` writes itself.
@@ -109,14 +109,14 @@ std::vector<std::string> bench_cells(const Json& row) {
       workers_cell(row),
       rate_text(row.at("samples_per_s").get<double>()),
       percent_text(relative_spread(row.at("repetitions").get<std::vector<double>>())),
-      format_bytes(static_cast<std::uint64_t>(row.at("bytes_per_s").get<double>())),
+      format_bytes(count_from(row.at("bytes_per_s"))),
       limit_text(row),
       cached.is_null() ? "-" : rate_text(cached.get<double>()),
       fmt::format("{:.1f} ms", row.at("first_batch_ms").get<double>()),
       percent_text(row.at("wait_fraction").get<double>()),
       percent_text(row.at("cache_hit_rate").get<double>()),
       fmt::format("{:.3f}", row.at("cpu_s_per_1k_samples").get<double>()),
-      format_bytes(row.at("peak_rss_bytes").get<std::uint64_t>()),
+      format_bytes(count_from(row.at("peak_rss_bytes"))),
       row.at("page_cache").get<std::string>()};
   if (row.contains("swept")) cells.push_back(printable(swept_text(row)));
   return cells;
@@ -175,7 +175,7 @@ std::optional<std::size_t> cheapest_row(const Json& rows, double samples_per_s) 
     // Hundredths of the CPU time decide; beyond that, memory does.
     return std::pair(
         std::llround(std::log(std::max(row.at("cpu_s_per_1k_samples").get<double>(), 1e-9)) * 20),
-        row.at("peak_rss_bytes").get<std::uint64_t>());
+        count_from(row.at("peak_rss_bytes")));
   };
   std::optional<std::size_t> cheapest;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -195,7 +195,7 @@ std::string target_verdict(const Json& rows, double samples_per_s) {
         "cheapest for {} samples/s: {} ({} samples/s; at the target {:.2f} CPU cores and {})\n", target,
         printable(row_name(row)), rate_text(row.at("samples_per_s").get<double>()),
         row.at("cpu_s_per_1k_samples").get<double>() * samples_per_s / 1e3,
-        format_bytes(row.at("peak_rss_bytes").get<std::uint64_t>()));
+        format_bytes(count_from(row.at("peak_rss_bytes"))));
   }
   const Json* fastest = &rows.front();
   for (const Json& row : rows) {
@@ -260,7 +260,7 @@ std::string row_warnings(const Json& row) {
     const auto bad = row.value(key, std::uint64_t{0});
     if (bad == 0) continue;
     lines += fmt::format("{}: {} of {} samples could not be read and were {}\n", name, format_count(bad),
-                         format_count(row.at("samples").get<std::uint64_t>()), fate);
+                         format_count(count_from(row.at("samples"))), fate);
   }
   return lines;
 }

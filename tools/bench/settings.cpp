@@ -174,7 +174,16 @@ Json workers_json(std::int64_t num_workers) {
   return num_workers == kAuto ? Json("auto") : Json(num_workers);
 }
 
-std::int64_t workers_from(const Json& json) { return json.is_string() ? kAuto : json.get<std::int64_t>(); }
+std::int64_t workers_from(const Json& json) {
+  return json.is_string() ? kAuto : static_cast<std::int64_t>(count_from(json));
+}
+
+std::uint64_t count_from(const Json& json) {
+  constexpr double kMost = 9e18;  // casting a larger number, or a negative one, is undefined
+  if (!json.is_number_float()) return json.get<std::uint64_t>();
+  const double value = json.get<double>();
+  return value > 0 ? static_cast<std::uint64_t>(std::min(value, kMost)) : 0;
+}
 
 std::int64_t decoding_threads(std::int64_t num_workers) {
   return num_workers == kAuto ? system_limits().cpus : std::max<std::int64_t>(1, num_workers);

@@ -104,6 +104,9 @@ std::string workers_text(std::int64_t num_workers);
 Json workers_json(std::int64_t num_workers);
 /// Converts JSON made by `workers_json` back.
 std::int64_t workers_from(const Json& json);
+/// Returns a count that a result, perhaps of another program, has as any number: at most 9e18, and 0 if it is
+/// a fraction below 0. Throws what nlohmann-json throws if it is no number.
+std::uint64_t count_from(const Json& json);
 /// Returns the threads that a row with this many workers decodes with: the usable cores for auto, at least 1.
 std::int64_t decoding_threads(std::int64_t num_workers);
 

@@ -46,9 +46,10 @@ StoredType classify_integer(const H5::IntType& type) {
   StoredType stored = numeric(*dtype, type);
   if (whole_bytes(type)) return stored;
   // Damaged files may name bits that the value does not have.
-  const std::size_t first = type.getOffset();
-  if (bits == 0 || first + bits > 8 * type.getSize())
-    return {{}, false, fmt::format("integers of {} bits at bit {} of {}", bits, first, 8 * type.getSize())};
+  const auto first = static_cast<std::size_t>(type.getOffset());
+  const std::size_t all = 8 * type.getSize();
+  if (bits == 0 || bits > all || first > all - bits)
+    return {{}, false, fmt::format("integers of {} bits at bit {} of {}", bits, first, all)};
   stored.plain = false;
   stored.bits = {static_cast<unsigned>(first), static_cast<unsigned>(bits)};
   stored.text = fmt::format("{} of {} bits", stored.text, bits);
