@@ -9,6 +9,7 @@
 
 #include "dataset/dataset_state.hpp"
 #include "support/files/episode_files.hpp"
+#include "support/loaders/decode_bound.hpp"
 #include "support/programs/run_program.hpp"
 #include "tools/storage/window_plan.hpp"
 
@@ -45,7 +46,7 @@ class RepackWindowsTest : public EpisodeTest {
     while (loader.next()) {
     }
     EXPECT_LE(static_cast<double>(loader.stats().chunk_loads),
-              cli::kWindowDecodes * static_cast<double>(report.chunks));
+              most_decodes(loading.num_workers) * static_cast<double>(report.chunks));
   }
 };
 
