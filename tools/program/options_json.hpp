@@ -44,7 +44,7 @@ void visit_options(Options& options, Visit visit) {
   visit("epoch_size", options.epoch_size);
 }
 
-/// What a configuration file says.
+/// Contents of a configuration file.
 struct Config {
   DatasetOptions dataset = {};
   std::optional<MixtureOptions> mixture = {};  ///< Excludes `dataset`

@@ -29,7 +29,7 @@ struct VerdictLine {
   std::vector<std::string> advice = {};  ///< What to try
 };
 
-/// What an input shows.
+/// Verdict and findings of one input.
 struct InputVerdict {
   std::vector<VerdictLine> lines;     ///< The verdict
   std::vector<VerdictLine> findings;  ///< Of `monitor`, in its order

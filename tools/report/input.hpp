@@ -22,7 +22,7 @@ struct EpochPart {
   const char* key;   ///< Name in the lines of a loader: "wait_read_s"
   const char* text;  ///< Words for people
 };
-/// What a consumer can wait for, in the order of the data's way.
+/// Causes for which a consumer waits, in the order of the data flow.
 inline constexpr std::array<EpochPart, 7> kEpochWaits = {{{"wait_read_s", "waiting for reads"},
                                                           {"wait_decode_s", "for decoding"},
                                                           {"wait_gather_s", "for gathering"},

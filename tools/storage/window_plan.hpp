@@ -21,7 +21,7 @@ struct WindowUse {
   std::uint64_t cache_bytes = 0;
 };
 
-/// What chunks of a height cost windows.
+/// Cost of reading windows from chunks of a given height.
 struct WindowCost {
   double decodes_per_chunk = 1;    ///< mean number of decodes per chunk in an epoch
   std::uint64_t needed_bytes = 0;  ///< cache that holds what the order has in play

@@ -51,7 +51,7 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
 /// normalized by a mean and std meant for values in 0 … 1; empty otherwise.
 std::string normalize_advice(const DatasetState& dataset, const Conversion& conversion);
 
-/// What an order costs that decodes each chunk about twice or more per epoch, and what would cost less.
+/// Cost of an order that decodes each chunk about twice or more per epoch, and of cheaper alternatives.
 struct ShuffleCost {
   double decodes = 0;  ///< Decodes of each chunk per epoch
   /// Decodes with `CachePolicy::clairvoyant`, if they are much fewer.

@@ -13,7 +13,7 @@ namespace h5feed {
 /// object exists, `Dataset::open`, `Dataset::refresh`, `SampleReader::read`, `label_share`,
 /// `balanced_weights` and the constructor of `DataLoader`, called on the thread that made the object, call
 /// `check` on that thread about every 20 ms, at the latest after one file is opened or one chunk decoded.
-/// What `check` throws ends the call, which throws the same.
+/// An exception of `check` ends the call, which rethrows it.
 ///
 /// Objects nest: the newest of a thread counts. Destroy them on the thread that made them, the newest first.
 class H5FEED_EXPORT InterruptCheck {

@@ -54,8 +54,8 @@ struct HeaderMessage {
 /// The messages of one object header.
 struct ObjectHeader {
   std::vector<HeaderMessage> messages;
-  /// What is wrong with the header: "the object header at byte 96 …"; empty if nothing is. `messages` then
-  /// ends where it is.
+  /// Describes the damage: "the object header at byte 96 …"; empty for an intact header. `messages` ends
+  /// before the damage.
   std::string damage;
   /// Whether libhdf5 could loop or read out of bounds over the damage, instead of an error.
   bool hazardous = false;

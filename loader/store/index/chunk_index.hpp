@@ -33,7 +33,7 @@ struct WireMembers<ChunkLocation> {
   static constexpr bool plain = true;
 };
 
-/// What `chunk_locations` returns or says, as it is sent between processes.
+/// Result or error message of `chunk_locations`, as it is sent between processes.
 struct SentLocations {
   std::vector<ChunkLocation> locations;
   std::string damage;      ///< Message of a DamagedChunkIndex; empty if there was none

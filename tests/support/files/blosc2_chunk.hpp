@@ -9,7 +9,7 @@
 
 namespace h5feed::test {
 
-/// What a writer of the filter chooses.
+/// Parameters that a writer of blosc2 chunks chooses.
 struct Blosc2SetUp {
   std::vector<std::int32_t>
       shape;  ///< extents of the chunk; empty: stored without its extents, in one dimension
