@@ -220,7 +220,7 @@ class Loader(Generic[Item]):
         if found is None:
             return None
         verdict: dict[str, Any] = json.loads(found)
-        return {**verdict, "advice": [in_python_terms(clause) for clause in verdict["advice"]]}
+        return verdict
 
     def plan(self) -> "_core.PlanReport":
         """Returns the predicted cost of an epoch."""

@@ -25,11 +25,11 @@ def test_an_error_names_what_python_has(dataset, call, message):
         call(dataset)
 
 
-def test_advice_names_what_python_has(dataset, caplog):
+def test_advice_is_worded_for_every_language(dataset, caplog):
     loader = h5feed.DataLoader(dataset, batch_size=10)
     with caplog.at_level(logging.INFO, "h5feed"):
         list(loader)
-    said = 'num_workers="auto": batches are then made while the model computes'
+    said = 'num_workers auto: batches are then made while the model computes'
     assert said in loader.report()
     assert said in loader.verdict()["advice"]
     assert said in caplog.text, "the last next() of an epoch delivers what was logged at its end"

@@ -45,7 +45,7 @@ Verdict::Cause cause_of(const Verdict& verdict) {
 
 // Returns the clause about workers; empty if more would not help.
 std::string more_workers(const Verdict& verdict, const VerdictFacts& facts) {
-  if (facts.num_workers == 0) return "num_workers = auto: batches are then made while the model computes";
+  if (facts.num_workers == 0) return "num_workers auto: batches are then made while the model computes";
   const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(verdict.needed_workers, 1e6) * kReserve));
   const std::int64_t most = std::max(facts.usable_cpus, facts.num_workers);
   if (wanted <= facts.num_workers) return {};
@@ -70,7 +70,7 @@ std::string larger_cache(const LoaderStats& during, const VerdictFacts& facts) {
   const double per_chunk = epochs > 0 ? ratio(during.chunk_loads, facts.chunks) / epochs : 0;
   if (per_chunk > kDecodedAgain) {
     return fmt::format(
-        "each chunk is decoded {:.1f} times: shuffle = \"chunk:K\", or cache_bytes {}, "
+        "each chunk is decoded {:.1f} times: shuffle \"chunk:K\", or cache_bytes {}, "
         "which holds all",
         per_chunk, format_bytes_ceil(facts.fit_bytes));
   }
@@ -78,6 +78,8 @@ std::string larger_cache(const LoaderStats& during, const VerdictFacts& facts) {
                      format_bytes_ceil(facts.fit_bytes));
 }
 
+// Returns what would help. The clauses name options and values without the syntax of a language, since one
+// epoch_log serves C++ and Python.
 std::vector<std::string> advice_of(const Verdict& verdict, const LoaderStats& during,
                                    const VerdictFacts& facts) {
   std::vector<std::string> advice;
@@ -98,7 +100,7 @@ std::vector<std::string> advice_of(const Verdict& verdict, const LoaderStats& du
             "the files are on {}, a network file system: stage_dir copies them to a local disk once",
             facts.storage));
       if (facts.num_workers > 0 && !facts.self_tuning)
-        add("num_workers = auto, or a larger io_depth, for more reads at once");
+        add("num_workers auto, or a larger io_depth, for more reads at once");
       add(larger_cache(during, facts));
       break;
     case Verdict::Cause::decode:

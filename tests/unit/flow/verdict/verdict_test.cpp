@@ -84,7 +84,7 @@ TEST(WhatWouldHelp, says_what_the_cpus_can_make_where_they_are_too_few) {
       ElementsAre("1 worker more for the 3 usable CPUs, and still 60 % of what the model takes is the "
                   "most that 3 CPUs can make"));
   EXPECT_THAT(make_verdict(waiting_for(Cause::gather, 4), on_cpus(2, 0)).advice,
-              ElementsAre("num_workers = auto: batches are then made while the model computes"));
+              ElementsAre("num_workers auto: batches are then made while the model computes"));
 }
 
 TEST(WhatWouldHelp, compares_storage_with_what_the_model_takes) {
@@ -95,7 +95,7 @@ TEST(WhatWouldHelp, compares_storage_with_what_the_model_takes) {
       ElementsAre("storage gives 80 MiB/s, the model takes 200 MiB/s",
                   "the files are on nfs, a network file system: stage_dir copies them to a local disk "
                   "once",
-                  "num_workers = auto, or a larger io_depth, for more reads at once"));
+                  "num_workers auto, or a larger io_depth, for more reads at once"));
 }
 
 TEST(WhatWouldHelp, is_a_cache_that_holds_all) {
@@ -108,7 +108,7 @@ TEST(WhatWouldHelp, is_a_cache_that_holds_all) {
   stats.chunk_loads = 310;
   EXPECT_THAT(
       make_verdict(stats, facts).advice.front(),
-      R"(each chunk is decoded 3.1 times: shuffle = "chunk:K", or cache_bytes 3.0 GiB, which holds all)");
+      R"(each chunk is decoded 3.1 times: shuffle "chunk:K", or cache_bytes 3.0 GiB, which holds all)");
 }
 
 TEST(WhatWouldHelp, is_nothing_where_the_consumer_is_slow) {
