@@ -13,18 +13,26 @@ import json
 import sys
 from typing import Any
 
+NEEDED = {"epoch", "rank", "wait_share", "seconds", "bottleneck", "advice"}
+
 
 def read(files: list[str]) -> dict[int, dict[int, dict[str, Any]]]:
     """Returns the verdicts by epoch and rank."""
     epochs: dict[int, dict[int, dict[str, Any]]] = {}
     for name in files:
-        with open(name, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    verdict = json.loads(line)
-                    epochs.setdefault(verdict["epoch"], {})[verdict["rank"]] = verdict
-                except (ValueError, KeyError, TypeError):
-                    sys.exit(f"starving.py: {name}:{number}: this is no line of an epoch_log")
+        try:
+            with open(name, encoding="utf-8") as file:
+                lines = file.readlines()
+        except (OSError, UnicodeDecodeError) as error:
+            sys.exit(f"starving.py: {name}: cannot be read: {error}")
+        for number, line in enumerate(lines, 1):
+            try:
+                verdict = json.loads(line)
+                if not NEEDED <= verdict.keys():
+                    raise ValueError
+                epochs.setdefault(verdict["epoch"], {})[verdict["rank"]] = verdict
+            except (ValueError, TypeError, AttributeError):
+                sys.exit(f"starving.py: {name}:{number}: this is no line of an epoch_log")
     return epochs
 
 

@@ -119,8 +119,12 @@ def test_the_rank_that_waits_is_named(tmp_path):
         "epoch 0: rank 1 of 3 waited most, 80.0% of 10.0 s (median of all ranks 2.0%); bottleneck: read; advice: use stage_dir",
         "epoch 1: rank 2 of 3 waited most, 75.0% of 10.0 s (median of all ranks 3.0%); bottleneck: read; advice: use stage_dir",
         "epoch 2: no rank starves; rank 0 of 1 waited most, 4.0% of 10.0 s (median of all ranks 4.0%)"]
-    (tmp_path / "2").write_text("epoch 1\n")
-    assert "2:1: this is no line of an epoch_log" in starving(tmp_path / "2").stderr
+    for text in ("epoch 1\n", '{"epoch": 0, "rank": 0}\n', "[]\n"):
+        (tmp_path / "2").write_text(text)
+        assert starving(tmp_path / "2").stderr == f"starving.py: {tmp_path / '2'}:1: this is no line of an epoch_log\n"
+    (tmp_path / "2").write_bytes(b"\x89HDF\r\n")
+    for name in ("2", "none"):
+        assert starving(tmp_path / name).stderr.startswith(f"starving.py: {tmp_path / name}: cannot be read: ")
 
 
 def test_the_log_of_a_loader_is_read(tmp_path, gzip_file):
