@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <sstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "tools/program/proc_text.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -42,45 +43,67 @@ std::string MachineUse::busiest_disk() const {
 }
 
 void MachineUse::read_memory(Point& point) {
-  std::ifstream in(root_ / "proc/meminfo");
-  std::map<std::string, double> bytes;
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream fields(line);
-    std::string key;
-    double kib = 0;
-    if (fields >> key >> kib) bytes[key] = kib * 1024;
+  const std::string text = read_proc_text(root_ / "proc/meminfo");
+  double available = -1, cached = 0, buffers = 0, shared = 0, all = 0;
+  const std::pair<std::string_view, double*> wanted[] = {{"MemTotal:", &all},
+                                                         {"MemAvailable:", &available},
+                                                         {"Buffers:", &buffers},
+                                                         {"Cached:", &cached},
+                                                         {"Shmem:", &shared}};
+  for (std::string_view rest = text; !rest.empty();) {
+    Words line(next_line(rest));
+    const std::string_view key = line.next();
+    const auto* const found = std::ranges::find(wanted, key, &std::pair<std::string_view, double*>::first);
+    if (found == std::end(wanted)) continue;
+    if (const auto kib = line.number<double>()) *found->second = *kib * 1024;
   }
-  if (!bytes.contains("MemTotal:")) return;
-  memory_bytes_ = bytes["MemTotal:"];
-  if (bytes.contains("MemAvailable:")) point.memory_used_bytes = memory_bytes_ - bytes["MemAvailable:"];
+  if (all <= 0) return;
+  memory_bytes_ = all;
+  if (available >= 0) point.memory_used_bytes = memory_bytes_ - available;
   // The kernel counts shared memory among the cached pages.
-  point.page_cache_bytes = std::max(0.0, bytes["Cached:"] + bytes["Buffers:"] - bytes["Shmem:"]);
+  point.page_cache_bytes = std::max(0.0, cached + buffers - shared);
 }
 
 void MachineUse::read_processor(Counters& now) const {
-  std::ifstream in(root_ / "proc/stat");
-  std::string cpu;
-  in >> cpu;
-  std::array<double, 8> ticks = {};  // user, nice, system, idle, iowait, irq, softirq, steal
-  for (double& tick : ticks) in >> tick;
-  if (!in || cpu != "cpu") return;
-  for (const double tick : ticks) now.cpu_all += tick;
-  now.cpu_busy = now.cpu_all - ticks[3] - ticks[4];
+  constexpr std::size_t kFirstLine = 256;  // the others tell of single CPUs and interrupts
+  const std::string text = read_proc_text(root_ / "proc/stat", kFirstLine);
+  Words words(text);
+  if (words.next() != "cpu") return;
+  double all = 0, idle = 0;
+  for (int i = 0; i < 8; ++i) {  // user, nice, system, idle, iowait, irq, softirq, steal
+    const auto ticks = words.number<double>();
+    if (!ticks) return;
+    all += *ticks;
+    if (i == 3 || i == 4) idle += *ticks;
+  }
+  now.cpu_all = all;
+  now.cpu_busy = all - idle;
 }
 
-void MachineUse::read_disks(Counters& now) const {
+bool MachineUse::is_disk(const std::string& name) {
+  const auto known = is_disk_.find(name);
+  if (known != is_disk_.end()) return known->second;
+  std::error_code ignored;
+  const bool disk = !begins_with_any(name, kNoDisks) &&
+                    std::filesystem::exists(root_ / "sys/block" / name, ignored);  // else a partition
+  return is_disk_.emplace(name, disk).first->second;
+}
+
+void MachineUse::read_disks(Counters& now) {
   constexpr double kSectorBytes = 512;  // proc_diskstats(5), whatever the sectors of the disk
-  std::ifstream in(root_ / "proc/diskstats");
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream fields(line);
-    std::string major, minor, name;
+  const std::string text = read_proc_text(root_ / "proc/diskstats");
+  for (std::string_view rest = text; !rest.empty();) {
+    Words line(next_line(rest));
+    line.skip(2);  // major, minor
+    const std::string name(line.next());
     std::array<double, 10> counts = {};
-    fields >> major >> minor >> name;
-    for (double& count : counts) fields >> count;
-    std::error_code ignored;
-    if (!fields || begins_with_any(name, kNoDisks) ||
-        !std::filesystem::exists(root_ / "sys/block" / name, ignored))
-      continue;  // or a partition
+    bool whole = true;
+    for (double& count : counts) {
+      const auto number = line.number<double>();
+      whole = whole && number;
+      count = number.value_or(0);
+    }
+    if (!whole || !is_disk(name)) continue;
     now.disks[name] = {.read_bytes = counts[2] * kSectorBytes,
                        .written_bytes = counts[6] * kSectorBytes,
                        .busy_s = counts[9] * 1e-3};
@@ -88,33 +111,33 @@ void MachineUse::read_disks(Counters& now) const {
 }
 
 void MachineUse::read_links(Counters& now) const {
-  std::ifstream in(root_ / "proc/net/dev");
-  for (std::string line; std::getline(in, line);) {
+  const std::string text = read_proc_text(root_ / "proc/net/dev");
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = next_line(rest);
     const auto colon = line.find(':');
-    if (colon == std::string::npos) continue;  // a heading
-    std::string name;
-    std::istringstream(line.substr(0, colon)) >> name;
+    if (colon == std::string_view::npos) continue;  // a heading
+    const std::string name(Words(line.substr(0, colon)).next());
     if (name == "lo" || begins_with_any(name, kNoLinks)) continue;
-    std::istringstream fields(line.substr(colon + 1));
-    std::array<double, 9> counts = {};
-    for (double& count : counts) fields >> count;
-    if (!fields) continue;
-    Link link{.received_bytes = counts[0], .sent_bytes = counts[8]};
-    double mbit_per_s = 0;
-    if (std::ifstream(root_ / "sys/class/net" / name / "speed") >> mbit_per_s && mbit_per_s > 0)
-      link.bytes_per_s = mbit_per_s * 1e6 / 8;
+    Words counts(line.substr(colon + 1));
+    const auto received = counts.number<double>();
+    counts.skip(7);
+    const auto sent = counts.number<double>();
+    if (!received || !sent) continue;
+    Link link{.received_bytes = *received, .sent_bytes = *sent};
+    const std::string speed = read_proc_text(root_ / "sys/class/net" / name / "speed");
+    const double mbit_per_s = Words(speed).number<double>().value_or(0);
+    if (mbit_per_s > 0) link.bytes_per_s = mbit_per_s * 1e6 / 8;
     now.links[name] = link;
   }
 }
 
 void MachineUse::read_pressure(Counters& now) const {
-  std::ifstream in(root_ / "proc/pressure/io");
-  for (std::string word; in >> word;) {
-    constexpr std::string_view kTotal = "total=";
-    if (!word.starts_with(kTotal)) continue;
-    now.io_stalled_s = std::stod("0" + word.substr(kTotal.size())) * 1e-6;
-    return;  // the first line, "some"
-  }
+  constexpr std::string_view kTotal = "total=";
+  const std::string text = read_proc_text(root_ / "proc/pressure/io");
+  const auto at = text.find(kTotal);  // of the first line, "some"
+  if (at == std::string::npos) return;
+  if (const auto total = Words(std::string_view(text).substr(at + kTotal.size())).number<double>())
+    now.io_stalled_s = *total * 1e-6;
 }
 
 void MachineUse::set_rates(Point& point, const Counters& now, double elapsed_s) {

@@ -49,7 +49,8 @@ class MachineUse {
 
   void read_memory(Point& point);
   void read_processor(Counters& now) const;
-  void read_disks(Counters& now) const;
+  bool is_disk(const std::string& name);
+  void read_disks(Counters& now);
   void read_links(Counters& now) const;
   void read_pressure(Counters& now) const;
   void set_rates(Point& point, const Counters& now, double elapsed_s);
@@ -58,6 +59,7 @@ class MachineUse {
   double memory_bytes_ = 0;
   double last_s_ = 0;
   std::optional<Counters> last_;
+  std::map<std::string, bool> is_disk_;   // by name in /proc/diskstats
   std::map<std::string, double> busy_s_;  // by disk, while it was watched
 };
 

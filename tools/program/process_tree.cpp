@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/program/process_tree.hpp"
 
+#include <dirent.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
+#include <chrono>
+#include <cstring>
+#include <memory>
 #include <system_error>
+
+#include "tools/program/proc_text.hpp"
 
 namespace h5feed::cli {
 namespace {
+
+// Time after which processes outside of the tree are looked at again: it bounds how long one is taken for
+// another where a file system gives files of /proc the same number again.
+constexpr std::chrono::seconds kForgotten(10);
 
 struct StorageBytes {
   std::uint64_t read = 0;
@@ -23,28 +29,34 @@ struct StorageBytes {
 
 // Reads proc_pid_io(5); unset if the file is missing or belongs to another user.
 std::optional<StorageBytes> storage_bytes_of(pid_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/io", pid));
+  const std::string text = read_proc_text(fmt::format("/proc/{}/io", pid));
+  Words words(text);
   StorageBytes bytes;
   int found = 0;
-  std::string key;
-  for (std::uint64_t value = 0; in >> key >> value;) {
-    if (key == "read_bytes:") bytes.read = value, ++found;
-    if (key == "write_bytes:") bytes.written = value, ++found;
+  for (std::string_view key = words.next(); !key.empty(); key = words.next()) {
+    const auto value = words.number<std::uint64_t>();
+    if (!value) break;
+    if (key == "read_bytes:") bytes.read = *value, ++found;
+    if (key == "write_bytes:") bytes.written = *value, ++found;
   }
   return found == 2 ? std::optional(bytes) : std::nullopt;
 }
 
-std::map<pid_t, ProcessStat> all_processes() {
-  std::map<pid_t, ProcessStat> all;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+struct CloseFolder {
+  void operator()(DIR* folder) const noexcept { ::closedir(folder); }
+};
+
+// Returns the number of the file of each process, by process. The kernel gives a process that reuses the
+// number of another a new file.
+std::map<pid_t, ino_t> listed_processes() {
+  std::map<pid_t, ino_t> all;
+  const std::unique_ptr<DIR, CloseFolder> folder(::opendir("/proc"));
+  if (!folder) return all;
+  while (const dirent* const entry = ::readdir(folder.get())) {
+    const char* const end = entry->d_name + std::strlen(entry->d_name);
     pid_t pid = 0;
-    const auto [rest, code] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (code != std::errc() || rest != name.data() + name.size()) continue;
-    // A process may end after it was listed.
-    if (const auto stat = process_stat(pid)) all.emplace(pid, *stat);
+    const auto [rest, error] = std::from_chars(static_cast<const char*>(entry->d_name), end, pid);
+    if (error == std::errc() && rest == end) all.emplace_hint(all.end(), pid, entry->d_ino);
   }
   return all;
 }
@@ -52,32 +64,63 @@ std::map<pid_t, ProcessStat> all_processes() {
 }  // namespace
 
 std::optional<ProcessStat> process_stat(pid_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  const std::string line((std::istreambuf_iterator<char>(in)), {});
+  const std::string line = read_proc_text(fmt::format("/proc/{}/stat", pid));
   // The name is in parentheses and may hold any character.
   const auto open = line.find('(');
   const auto close = line.rfind(')');
   if (open == std::string::npos || close == std::string::npos) return std::nullopt;
   ProcessStat stat{.pid = pid, .name = line.substr(open + 1, close - open - 1)};
-  std::istringstream fields(line.substr(close + 1));
-  const auto skip = [&](int count) {
-    std::string skipped;
-    for (int i = 0; i < count; ++i) fields >> skipped;
-  };
-  fields >> stat.state >> stat.parent;
-  skip(9);  // pgrp, session, tty_nr, tpgid, flags, minflt, cminflt, majflt, cmajflt
-  std::int64_t user = 0, system = 0, children_user = 0, children_system = 0, pages = 0;
-  fields >> user >> system >> children_user >> children_system;
-  skip(4);  // priority, nice, num_threads, itrealvalue
-  fields >> stat.started;
-  skip(1);  // vsize
-  fields >> pages;
-  if (!fields) return std::nullopt;
+  Words fields(std::string_view(line).substr(close + 1));
+  const std::string_view state = fields.next();
+  const auto parent = fields.number<pid_t>();
+  fields.skip(9);  // pgrp, session, tty_nr, tpgid, flags, minflt, cminflt, majflt, cmajflt
+  std::int64_t ticks = 0;
+  for (int i = 0; i < 4; ++i) {  // user and system time, and those of children
+    const auto count = fields.number<std::int64_t>();
+    if (!count) return std::nullopt;
+    ticks += *count;
+  }
+  fields.skip(4);  // priority, nice, num_threads, itrealvalue
+  const auto started = fields.number<std::uint64_t>();
+  fields.skip(1);  // vsize
+  const auto pages = fields.number<std::int64_t>();
+  if (state.empty() || !parent || !started || !pages) return std::nullopt;
   static const auto kTicksPerSecond = static_cast<double>(::sysconf(_SC_CLK_TCK));
   static const auto kPageBytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  stat.cpu_s = static_cast<double>(user + system + children_user + children_system) / kTicksPerSecond;
-  stat.rss_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, pages)) * kPageBytes;
+  stat.state = state.front();
+  stat.parent = *parent;
+  stat.started = *started;
+  stat.cpu_s = static_cast<double>(ticks) / kTicksPerSecond;
+  stat.rss_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, *pages)) * kPageBytes;
   return stat;
+}
+
+// Returns the processes that may belong to the tree. One that did not belong to it never will, and is not
+// read again: that takes most of the time where there are many.
+std::map<pid_t, ProcessStat> ProcessTree::candidates() {
+  if (const auto now = Clock::now(); now - forgotten_ > kForgotten) {
+    strangers_.clear();
+    forgotten_ = now;
+  }
+  std::map<pid_t, ProcessStat> all;
+  std::map<pid_t, ino_t> strangers;
+  for (const auto& [pid, file] : listed_processes()) {
+    const auto stranger = strangers_.find(pid);
+    if (stranger != strangers_.end() && stranger->second == file) {
+      strangers.insert(strangers.end(), *stranger);
+      continue;
+    }
+    // A process may end after it was listed.
+    const auto stat = process_stat(pid);
+    if (!stat) continue;
+    all.emplace_hint(all.end(), pid, *stat);
+    strangers.emplace_hint(strangers.end(), pid, file);
+  }
+  for (const auto& [pid, process] : all) {
+    if (is_member(process, all)) strangers.erase(pid);
+  }
+  strangers_ = std::move(strangers);
+  return all;
 }
 
 bool ProcessTree::is_member(const ProcessStat& process, const std::map<pid_t, ProcessStat>& all) const {
@@ -95,11 +138,11 @@ bool ProcessTree::is_member(const ProcessStat& process, const std::map<pid_t, Pr
 }
 
 TreeUse ProcessTree::read() {
-  const std::map<pid_t, ProcessStat> all = all_processes();
+  const std::map<pid_t, ProcessStat> all = candidates();
   std::map<pid_t, std::uint64_t> members;
   TreeUse use;
   for (const auto& [pid, process] : all) {
-    if (!is_member(process, all)) continue;
+    if (strangers_.contains(pid)) continue;
     members.emplace(pid, process.started);
     use.cpu_s += process.cpu_s;
     if (process.state == 'Z' || process.state == 'X') continue;

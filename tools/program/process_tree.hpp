@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
+
 namespace h5feed::cli {
 
 /// Fields of proc_pid_stat(5) for one process.
@@ -43,16 +45,19 @@ class ProcessTree {
  public:
   explicit ProcessTree(pid_t root) : root_(root) {}
 
-  /// Reads /proc and returns the tree's use. Takes some milliseconds if there are thousands of processes. CPU
-  /// time and storage bytes never decrease.
+  /// Reads /proc and returns the tree's use. CPU time and storage bytes never decrease. Lists all processes,
+  /// and reads those of the tree and the new ones; every 10 s, all: some milliseconds if there are hundreds.
   TreeUse read();
   /// Sends a signal to the processes of the last `read` that are still there; ignores errors.
   void send(int signal) const noexcept;
 
  private:
   bool is_member(const ProcessStat& process, const std::map<pid_t, ProcessStat>& all) const;
+  std::map<pid_t, ProcessStat> candidates();
 
   pid_t root_;
+  std::map<pid_t, ino_t> strangers_;  // the file in /proc of processes outside of the tree, by number
+  Clock::time_point forgotten_ = Clock::now();
   std::map<pid_t, std::uint64_t> members_;  // start time by number
   TreeUse last_;
 };
