@@ -17,6 +17,10 @@ if(TARGET h5feed_gpu)
 endif()
 if(TARGET h5feed_program)
   install(TARGETS h5feed_program)
+  # The manual page is made from the help.
+  install(CODE "execute_process(COMMAND \"$<TARGET_FILE:h5feed_program>\" --man
+    OUTPUT_FILE \"${PROJECT_BINARY_DIR}/h5feed.1\" COMMAND_ERROR_IS_FATAL ANY)")
+  install(FILES "${PROJECT_BINARY_DIR}/h5feed.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endif()
 install(FILES LICENSE THIRD_PARTY.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 

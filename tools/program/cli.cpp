@@ -27,6 +27,7 @@
 #include "store/hdf5/h5_file.hpp"
 #include "tools/program/commands.hpp"
 #include "tools/program/interrupt.hpp"
+#include "tools/program/man_page.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 
@@ -66,6 +67,15 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
 
 bool is_command(std::string_view word) {
   return std::find(kCommands.begin(), kCommands.end(), word) != kCommands.end();
+}
+
+// `h5feed help` means `h5feed --help`, and `h5feed help COMMAND` means `h5feed COMMAND --help`. A file of
+// that name goes first.
+void expand_help(std::vector<std::string>& arguments) {
+  std::error_code error;
+  if (arguments.front() != "help" || std::filesystem::exists("help", error)) return;
+  arguments.erase(arguments.begin());
+  arguments.emplace_back("--help");
 }
 
 // `h5feed FILE` means `h5feed info FILE`. A word that can be neither command nor file is a typo.
@@ -191,11 +201,14 @@ int run_command(std::vector<std::string> arguments) {
   const std::vector<std::string> command = cut_off_command(arguments);
   refuse_empty(arguments);
   catch_interrupts();
+  expand_help(arguments);
   expand_shorthand(arguments);
 
   CLI::App app("Feeds deep-learning training from HDF5 files.", "h5feed");
   app.set_version_flag("--version", fmt::format("h5feed {} ({})", H5FEED_VERSION, H5FEED_COMMIT),
                        "Print version and commit");
+  app.add_flag_callback(
+      "--man", [] {}, "Print the manual page: h5feed --man | man -l -");
   app.get_formatter()->column_width(34);
   app.require_subcommand(1);
   app.footer(
@@ -215,6 +228,10 @@ int run_command(std::vector<std::string> arguments) {
   add_report(app, action);
   add_completion(app, action);
   refuse_values_of_flags(app, arguments);
+  if (arguments == std::vector<std::string>{"--man"}) {
+    print(man_page(app));
+    return kDone;
+  }
   try {
     std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
     app.parse(std::move(arguments));
