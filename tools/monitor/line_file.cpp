@@ -29,10 +29,15 @@ void LineFile::write(const Json& json) {
   say(fmt::format("{}: cannot be written any more; its last line may be cut", path_));
 }
 
+void check_file_place(const std::filesystem::path& path) {
+  refuse_data(path);
+  StagedFile(path, true).probe(1);
+}
+
 void check_place(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_other(path, ignored)) {
-    StagedFile(path, true).probe(1);
+    check_file_place(path);
     return;
   }
   // O_NONBLOCK: opening a named pipe must not wait for its reader.

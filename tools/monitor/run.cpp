@@ -133,7 +133,12 @@ void MonitorRun::check_places() const {
   std::set<std::filesystem::path> places;
   for (const std::string& path : {arguments_.output, arguments_.scalars, arguments_.trace}) {
     if (path.empty()) continue;
-    check_place(path);
+    // The trace appears whole in the end, under its name; lines are written as they come.
+    if (path == arguments_.trace) {
+      check_file_place(path);
+    } else {
+      check_place(path);
+    }
     std::error_code ignored;
     if (!places.insert(std::filesystem::absolute(path, ignored).lexically_normal()).second)
       throw OptionError(fmt::format("{}: named for two outputs; give each a file of its own", path));

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
+#include "store/format/byte_source.hpp"
+#include "store/format/superblock.hpp"
 #include "store/write/staged_file.hpp"
 #include "tools/program/interrupt.hpp"
 
@@ -32,6 +34,23 @@ std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
+void refuse_data(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0 || error)
+    return;
+  const bool data = [&] {
+    try {
+      return has_hdf5_signature(*open_file_source(path));
+    } catch (const Error&) {
+      return false;  // it cannot be read, and perhaps be written
+    }
+  }();
+  if (data) {
+    throw OptionError(fmt::format("{} is an HDF5 file and is not replaced; choose another file, or remove it",
+                                  printable(path.string())));
+  }
+}
+
 void check_export_places(const OutputOptions& options, const std::filesystem::path& input) {
   std::vector<std::filesystem::path> taken;
   for (const std::filesystem::path path : {options.csv_file, options.markdown_file, options.json_file}) {
@@ -47,6 +66,7 @@ void check_export_places(const OutputOptions& options, const std::filesystem::pa
       throw OptionError(fmt::format("two exports name {}; give each its own file", path.string()));
     }
     taken.push_back(std::move(place));
+    refuse_data(path);
     StagedFile(path, true).probe(1);
   }
 }
@@ -59,6 +79,7 @@ void export_results(const OutputOptions& options, const Table& table, const Json
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
   const UnfinishedOutput unfinished;
+  refuse_data(path);
   StagedFile staged(path, true);
   std::ofstream out(staged.temporary(), std::ios::binary | std::ios::trunc);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));

@@ -34,15 +34,19 @@ void add_output_options(CLI::App& command, OutputOptions& options);
 /// Returns indented JSON with a final newline. Replaces text that is not UTF-8 instead of throwing.
 std::string json_text(const Json& json);
 
-/// Call before long work. Throws OptionError if an export file is `input` or another export file, FileError
-/// if it cannot be written.
+/// Throws OptionError if `path` is an HDF5 file: a slip of the keyboard must not replace data by a result.
+void refuse_data(const std::filesystem::path& path);
+
+/// Call before long work. Throws OptionError if an export file is `input`, another export file or an HDF5
+/// file, FileError if it cannot be written.
 void check_export_places(const OutputOptions& options, const std::filesystem::path& input);
 
 /// Writes the requested export files. Each is replaced by a rename: readers see the old or the new content.
 /// Throws FileError.
 void export_results(const OutputOptions& options, const Table& table, const Json& json);
 
-/// Replaces `path` by `text`, through a temporary file in the same folder. Throws FileError.
+/// Replaces `path` by `text`, through a temporary file in the same folder. Throws FileError, and OptionError
+/// if `path` is an HDF5 file.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 /// Writes to stdout and flushes. Throws FileError if that fails (a full disk, a closed pipe).

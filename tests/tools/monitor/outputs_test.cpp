@@ -20,6 +20,23 @@ using ::testing::StartsWith;
 
 class MonitorOutputs : public Gpus {};
 
+TEST_F(MonitorOutputs, take_no_place_that_would_lose_data_or_the_record) {
+  ASSERT_EQ(run({"generate", "a.h5", "--samples", "10", "--shape", "3,8,8"}).exit_code, 0);
+  const std::string before = content_of("a.h5");
+  for (const std::string option : {"-o", "--scalars", "--trace"}) {
+    const ProgramResult result = run({"monitor", option, "a.h5", "--", "touch", "started"});
+    EXPECT_EQ(result.exit_code, 2) << option;
+    EXPECT_THAT(result.err,
+                HasSubstr("a.h5 is an HDF5 file and is not replaced; choose another file, or remove it\n"));
+  }
+  EXPECT_EQ(content_of("a.h5"), before);
+  // The timeline is written when the command has ended, and replaces what is there.
+  const ProgramResult device = run({"monitor", "--trace", "/dev/null", "--", "touch", "started"});
+  EXPECT_EQ(device.exit_code, 1);
+  EXPECT_THAT(device.err, HasSubstr("/dev/null: not a regular file; choose another name\n"));
+  EXPECT_THAT(names_in(dir_.path()), ElementsAre("a.h5"));
+}
+
 TEST_F(MonitorOutputs, names_what_it_found_and_exports_the_record) {
   const ScopedVariable idle("FAKE_NVML_busy", "3");
   // The command ends once there are readings enough to judge by.

@@ -5,11 +5,14 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "h5feed/config.hpp"
+#include "support/files/file_text.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
 
@@ -64,6 +67,38 @@ TEST(Program, every_command_has_help_with_examples) {
     EXPECT_EQ(result.err, "");
   }
   EXPECT_THAT(run_program(".", {"--help"}).out, HasSubstr("h5feed FILE is h5feed info FILE"));
+}
+
+TEST(Program, has_a_manual_page_with_all_that_help_says) {
+  const std::string page = run_program(".", {"--man"}).out;
+  EXPECT_THAT(page, StartsWith(".TH H5FEED 1 "));
+  const std::regex option("\n  (-[^ ,]+)");
+  for (const std::string command : {"doctor", "info", "check", "generate", "pack", "repack", "tune", "bench",
+                                    "env", "monitor", "report", "completion"}) {
+    const auto begin = page.find(".SS h5feed " + command + "\n");
+    ASSERT_NE(begin, std::string::npos) << command;
+    const std::string section = page.substr(begin, page.find(".SS ", begin + 1) - begin);
+    const std::string help = run_program(".", {command, "--help"}).out;
+    for (std::sregex_iterator it(help.begin(), help.end(), option), end; it != end; ++it)
+      EXPECT_THAT(section, HasSubstr(std::regex_replace((*it)[1].str(), std::regex("-"), "\\-"))) << command;
+    EXPECT_THAT(section, HasSubstr("\n  h5feed " + command)) << "an example";
+  }
+  if (std::system("command -v groff > /dev/null") != 0) GTEST_SKIP() << "groff is not here";
+  const TempDir dir;
+  std::ofstream(dir / "page.1") << page;
+  const std::string check =
+      "groff -k -man -Tutf8 -ww -z " + (dir / "page.1").string() + " 2> " + (dir / "warnings").string();
+  EXPECT_EQ(std::system(check.c_str()), 0);
+  EXPECT_EQ(text_of(dir / "warnings"), "");
+}
+
+TEST(Program, takes_help_for_a_command) {
+  EXPECT_EQ(run_program(".", {"help"}).out, run_program(".", {"--help"}).out);
+  EXPECT_EQ(run_program(".", {"help", "bench"}).out, run_program(".", {"bench", "--help"}).out);
+  EXPECT_EQ(run_program(".", {"help", "bnech"}).err, "unknown command \"bnech\"; did you mean bench?\n");
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "help");
+  EXPECT_NE(run_program(dir.path(), {"help"}).exit_code, 0) << "a file of that name";
 }
 
 struct Mistake {
@@ -205,6 +240,20 @@ TEST(Program, leaves_no_temporary_file_where_nobody_reads_standard_error) {
                          std::string(kGenerate) + ">out.txt; }"),
             0);
   EXPECT_THAT(names_in(dir.path()), ::testing::ElementsAre("a.h5", "f", "out.txt"));
+}
+
+TEST(Program, never_exports_onto_data) {
+  const TempDir dir;
+  ASSERT_EQ(shell_exit_code(dir, std::string(kGenerate) + ">/dev/null 2>&1"), 0);
+  std::filesystem::copy_file(dir / "a.h5", dir / "b.h5");
+  const std::string before = text_of(dir / "b.h5");
+  for (const std::string option : {"--export-json", "--export-csv", "--export-markdown", "--write-config"}) {
+    const ProgramResult result = run_program(dir.path(), {"info", "a.h5", option, "b.h5"});
+    EXPECT_EQ(result.exit_code, 2) << option;
+    EXPECT_THAT(result.err,
+                HasSubstr("b.h5 is an HDF5 file and is not replaced; choose another file, or remove it\n"));
+  }
+  EXPECT_EQ(text_of(dir / "b.h5"), before);
 }
 
 TEST(Program, never_exports_onto_its_input) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -188,6 +189,17 @@ TEST_F(StoreWriter, refuses_an_existing_target_unless_asked_to_overwrite) {
   EXPECT_EQ(test::file_bytes(path()).size(), 10U) << "replaced before it is complete";
   writer.commit();
   EXPECT_NO_THROW(H5File::open(path()));
+}
+
+TEST_F(StoreWriter, does_not_replace_a_pipe_or_a_device) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  const std::filesystem::path device = dir_ / "null";
+  const bool made = ::mknod(device.c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0;  // root only
+  for (const std::filesystem::path& special : {path(), made ? device : path()}) {
+    EXPECT_EQ(refusal([&] { StagedFile(special, true); }),
+              special.filename().string() + ": not a regular file; choose another name");
+    EXPECT_TRUE(std::filesystem::is_other(special));
+  }
 }
 
 // As /dev/stdout is, where it was redirected to a file.
