@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/doctor/examined.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "tools/program/memory_error.hpp"
 #include "tools/program/options_json.hpp"
 #include "tools/program/run_bounds.hpp"
+#include "tools/program/table.hpp"
 #include "tools/storage/image_choice.hpp"
 #include "tools/storage/isolated.hpp"
 
@@ -65,6 +68,11 @@ Dataset open_quietly(const DatasetOptions& options) {
 Examined examine(const TypedSettings& typed, const std::string& num_workers, const SystemLimits& limits) {
   const bool configured = !typed.config.empty();
   BenchSettings settings = typed.applied_to({.loader = {}});
+  if (settings.mixture) {
+    throw OptionError(fmt::format(
+        "doctor examines one set of samples, and {} describes a mixture; examine each: h5feed doctor {}",
+        printable(typed.config), shell_word(settings.file())));
+  }
   if (settings.dataset.files.empty())
     throw OptionError("doctor: no file; give FILE, or dataset.files in --config");
   settings.loader.device = {};  // this program delivers to the CPU alone, which feeds a GPU as well

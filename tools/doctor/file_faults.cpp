@@ -70,7 +70,7 @@ std::string name_of(const DatasetInfo& info) { return printable(short_path(info.
 std::string whole_samples_line(const DatasetInfo& info, std::string_view values, std::uint64_t value_bytes) {
   std::vector<std::uint64_t> chunk = info.shape;
   chunk.front() = automatic_chunk_rows(info.rows(), info.row_elements() * value_bytes);
-  return h5py_line(printable(info.path), values, chunk, info.filters);
+  return h5py_line(info.path, values, chunk, info.filters);
 }
 
 Fault fault_of(const DatasetInfo& info, const StorageFault& found) {
@@ -136,7 +136,7 @@ std::optional<Fault> wide_values(const DatasetInfo& info, const ChunkReader& rea
                            narrow, format_bytes(info.total_bytes() / stored * needed),
                            format_bytes(info.total_bytes())),
                {whole_samples_line(
-                    info, fmt::format("f[\"{}\"][:].astype(\"{}\")", printable(info.path), narrow), needed) +
+                    info, fmt::format("f[{}][:].astype(\"{}\")", python_string(info.path), narrow), needed) +
                 "  # h5py; f: this file, out: a new one"}};
 }
 
@@ -209,7 +209,7 @@ Fault damage_fault(const std::string& file, const std::string& what) {
       Severity::serious,
       "damaged",
       what,
-      {fmt::format("h5feed check {} --bad-list bad.tsv  # lists all that cannot be read", printable(file)),
+      {fmt::format("h5feed check {} --bad-list bad.tsv  # lists all that cannot be read", shell_word(file)),
        "DataLoader(..., on_error=\"skip\")  # trains without it"}};
 }
 

@@ -78,7 +78,7 @@ bool is_mended_by(const std::vector<Fault>& faults, std::string_view beginning) 
 }
 
 std::string next_steps(const Checkup& checkup) {
-  const std::string file = printable(checkup.examined.settings.file());
+  const std::string file = shell_word(checkup.examined.settings.file());
   if (checkup.faults.empty()) {
     return fmt::format(
         "next: h5feed info {0} --write-config train.json   the options of dataset and loader, to train with\n"

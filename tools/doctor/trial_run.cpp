@@ -2,7 +2,6 @@
 #include "tools/doctor/trial_run.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <csignal>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include "tools/bench/report.hpp"
 #include "tools/monitor/run.hpp"
 #include "tools/program/interrupt.hpp"
+#include "tools/program/table.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -67,7 +67,7 @@ TrialRun try_command(const std::vector<std::string>& command, std::chrono::nanos
       .interval = kInterval, .command = command, .trial = MonitorArguments::Trial{.time_limit = limit}};
   const Clock::time_point start = Clock::now();
   MonitorRun monitored(arguments);
-  TrialRun run{.command = fmt::format("{}", fmt::join(command, " ")), .exit_code = monitored.go()};
+  TrialRun run{.command = command_line(command), .exit_code = monitored.go()};
   if (const int signal = monitored.interrupted_by(); signal != 0) throw Interrupted(signal);
   run.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   run.cut_short = monitored.cut_short();

@@ -16,6 +16,7 @@
 #include "base/natural_order.hpp"
 #include "dataset/geometry.hpp"
 #include "tools/info/volumes.hpp"
+#include "tools/program/table.hpp"
 #include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
@@ -261,25 +262,6 @@ void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Found>& fo
   }
 }
 
-// Returns a path as one word of a shell: as it is, in quotes, or as bash's $'...' if a terminal would not
-// show its characters.
-std::string quoted(const std::string& path) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_-.,:+=@%";
-  if (path.find_first_not_of(kPlain) == std::string::npos) return path;
-  if (printable(path) == path && path.find('\'') == std::string::npos) return fmt::format("'{}'", path);
-  std::string text = "$'";
-  for (const char c : path) {
-    if (c == '\'' || c == '\\') text += '\\';
-    if (const auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte >= 0x7F) {
-      text += fmt::format("\\x{:02x}", byte);
-    } else {
-      text += c;
-    }
-  }
-  return text + "'";
-}
-
 }  // namespace
 
 std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info) {
@@ -340,10 +322,10 @@ std::string line_of(const SampleReading& reading) {
 }
 
 std::string option_text(const SampleReading& reading) {
-  std::string text = "--data " + quoted(reading.data);
-  if (!reading.target.empty()) text += " --target " + quoted(reading.target);
+  std::string text = "--data " + shell_word(reading.data);
+  if (!reading.target.empty()) text += " --target " + shell_word(reading.target);
   if (reading.whole) text += " --sample dataset";
-  if (!reading.image_shapes.empty()) text += " --image-shapes " + quoted(reading.image_shapes);
+  if (!reading.image_shapes.empty()) text += " --image-shapes " + shell_word(reading.image_shapes);
   if (!reading.input_layout.empty()) text += " --input-layout " + reading.input_layout;
   if (reading.tile_size > 0) text += fmt::format(" --tile-size {}", reading.tile_size);
   if (!reading.patch.empty())

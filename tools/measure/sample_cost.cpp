@@ -29,8 +29,9 @@ std::optional<SampleCost> sample_cost(const DatasetInfo& info) {
 std::string repack_command(const DatasetInfo& info, std::string_view options) {
   const bool keeps_filters = options.find("--filter") == std::string_view::npos;
   const bool writable = std::ranges::all_of(info.filters, FilterPipeline::encodes);
-  return fmt::format("h5feed repack {} NEW.h5 --dataset {} {}{}", printable(info.file), printable(info.path),
-                     options, keeps_filters && !writable ? " --filter shuffle+gzip:4" : "");
+  return fmt::format("h5feed repack {} NEW.h5 --dataset {} {}{}", shell_word(info.file),
+                     shell_word(info.path), options,
+                     keeps_filters && !writable ? " --filter shuffle+gzip:4" : "");
 }
 
 }  // namespace h5feed::cli

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/program/table.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -147,6 +149,29 @@ std::string printable(std::string_view text) {
     text.remove_prefix(std::max<std::size_t>(1, length));
   }
   return result;
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_-.,:+=@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
+  if (printable(text) == text && text.find('\'') == std::string_view::npos) return fmt::format("'{}'", text);
+  std::string word = "$'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') word += '\\';
+    if (const auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte >= 0x7F) {
+      word += fmt::format("\\x{:02x}", byte);
+    } else {
+      word += c;
+    }
+  }
+  return word + "'";
+}
+
+std::string command_line(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
 }
 
 }  // namespace h5feed::cli

@@ -55,4 +55,10 @@ std::size_t display_width(std::string_view text) noexcept;
 /// "?".
 std::string printable(std::string_view text);
 
+/// Returns text, such as a path from a file, as one word of a command for a shell: as it is, in quotes, or as
+/// bash's $'...' if a terminal would not show its characters.
+std::string shell_word(std::string_view text);
+/// Returns words as a command for a shell.
+std::string command_line(const std::vector<std::string>& words);
+
 }  // namespace h5feed::cli

@@ -17,6 +17,7 @@
 #include "store/read/reader_factories.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
+#include "tools/program/table.hpp"
 #include "tools/repack/chunk_choice.hpp"
 #include "tools/storage/dataset_alias.hpp"
 
@@ -166,7 +167,7 @@ void refuse_no_change(const H5File& file, const RepackArguments& arguments) {
   for (const std::string& name : arguments.datasets) file.describe(name, {.name = "dataset"});
   if (arguments.chunk.empty() && arguments.filter.empty() && arguments.max_shape.empty() &&
       !arguments.latest() && arguments.shuffle_rows.empty()) {
-    throw OptionError(fmt::format("nothing to change; try h5feed tune {}", arguments.in));
+    throw OptionError(fmt::format("nothing to change; try h5feed tune {}", shell_word(arguments.in)));
   }
 }
 

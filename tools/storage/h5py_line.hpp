@@ -11,6 +11,9 @@
 
 namespace h5feed::cli {
 
+/// Returns text, such as a path from a file, as a string of Python.
+std::string python_string(std::string_view text);
+
 /// Returns "out.create_dataset("/images", data=VALUES, chunks=(100, 3, 64, 64), compression='gzip')".
 std::string h5py_line(std::string_view path, std::string_view values, const std::vector<std::uint64_t>& chunk,
                       const std::vector<FilterSpec>& filters);

@@ -48,10 +48,11 @@ bool needs_layout(const DatasetEntry& entry) {
 std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntry>& datasets,
                        const std::string& file, std::string_view command) {
   if (chosen == nullptr) return {};
-  std::string text = fmt::format(". Try: h5feed {} {} --data {}{}", command, file, chosen->path.substr(1),
-                                 needs_layout(*chosen) ? " --input-layout none" : "");
+  std::string text =
+      fmt::format(". Try: h5feed {} {} --data {}{}", command, shell_word(file),
+                  shell_word(chosen->path.substr(1)), needs_layout(*chosen) ? " --input-layout none" : "");
   const std::string labels = labels_beside(*chosen, datasets);
-  if (!labels.empty() && labels != chosen->path) text += fmt::format(" --target {}", labels.substr(1));
+  if (!labels.empty() && labels != chosen->path) text += " --target " + shell_word(labels.substr(1));
   return text;
 }
 

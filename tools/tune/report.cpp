@@ -7,6 +7,7 @@
 
 #include "base/byte_units.hpp"
 #include "store/filters/filters.hpp"
+#include "tools/program/table.hpp"
 #include "tools/storage/h5py_line.hpp"
 #include "tools/storage/hdf5plugin.hpp"
 
@@ -31,7 +32,7 @@ std::string reason(const TuneResult& result, const Trial& best) {
 
 std::string command(const TuneResult& result, const Trial& best) {
   return fmt::format("h5feed repack {} NEW.h5 --dataset {} --chunk {} --filter {}",
-                     printable(result.info.file), printable(result.info.path), best.candidate.chunk_rows,
+                     shell_word(result.info.file), shell_word(result.info.path), best.candidate.chunk_rows,
                      best.candidate.filter);
 }
 

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -213,6 +215,32 @@ TEST_F(Doctor, prints_a_page_whose_command_mends_the_file) {
           .exit_code,
       0);
   EXPECT_THAT(findings(diagnose({"NEW.h5"}, 0)), IsEmpty());
+}
+
+TEST_F(Doctor, writes_commands_that_a_shell_takes_whatever_the_names) {
+  const std::string name = "my train'; touch hurt; '.h5";
+  write({.chunk = {200, 8, 16, 3}}, name);
+  const Json result = diagnose({name}, 1);
+  const std::string mend = findings(result).at(0)["mend"].back();
+  ASSERT_THAT(mend, StartsWith("h5feed repack $'my train"));
+  const std::string line = "cd '" + dir_.path().string() + "' && '" + H5FEED_PROGRAM + "' " +
+                           mend.substr(std::strlen("h5feed ")) + " > out 2>&1";
+  const std::string command = "bash -c \"$LINE\"";
+  ASSERT_EQ(::setenv("LINE", line.c_str(), 1), 0);
+  EXPECT_EQ(std::system(command.c_str()), 0) << text_of(dir_ / "out");
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "hurt"));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "NEW.h5"));
+}
+
+TEST_F(Doctor, refuses_a_mixture_and_says_how_to_examine_it) {
+  write({});
+  std::ofstream(dir_ / "m.json")
+      << R"({"mixture": {"sets": [{"dataset": {"files": ["train.h5"]}, "weight": 1}]}})";
+  const ProgramResult result = run({"--config", "m.json"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "doctor examines one set of samples, and m.json describes a mixture; examine each: h5feed doctor "
+            "train.h5\n");
 }
 
 TEST_F(Doctor, recommends_what_tune_finds_if_there_is_time) {

@@ -12,6 +12,7 @@
 #include "tools/program/option_text.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/table.hpp"
+#include "tools/storage/h5py_line.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -116,6 +117,21 @@ TEST(ProgressLine, shows_share_rate_and_time_left) {
 TEST(ProgressLine, fits_narrow_terminals_and_has_no_figure_before_the_start) {
   EXPECT_EQ(progress_line("pack", ProgressUnit::bytes, 0, 100, 0, 20), "pack [.......]   0 %");
   EXPECT_LE(display_width(progress_line("a long label", ProgressUnit::bytes, 1, 100, 1, 10)), 10U);
+}
+
+TEST(ShellWord, is_one_word_whatever_it_holds) {
+  EXPECT_EQ(shell_word("/data/train-1.h5"), "/data/train-1.h5");
+  EXPECT_EQ(shell_word(""), "$''");
+  EXPECT_EQ(shell_word("my train.h5"), "'my train.h5'");
+  EXPECT_EQ(shell_word("$(rm x);é"), "'$(rm x);é'");
+  EXPECT_EQ(shell_word("a'; rm x"), "$'a\\'; rm x'");
+  EXPECT_EQ(shell_word("a\x1b[2J\\"), "$'a\\x1b[2J\\\\'");
+  EXPECT_EQ(command_line({"sh", "-c", "exit 3"}), "sh -c 'exit 3'");
+}
+
+TEST(PythonString, ends_where_it_ends) {
+  EXPECT_EQ(python_string("/images"), "\"/images\"");
+  EXPECT_EQ(python_string("a\"+b\\\n"), "\"a\\\"+b\\\\?\"");
 }
 
 TEST(Printable, replaces_control_characters_and_bytes_that_are_not_utf8) {
