@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -29,6 +30,27 @@ bool measure_the_same(const Json& row, const Json& other) {
   return equal("batch_size");
 }
 
+// Returns whether JSON, perhaps of another program, has what is compared.
+bool is_result(const Json& json) {
+  const auto rate = [](const Json& value) { return value.is_number() && value.get<double>() > 0; };
+  const auto is_row = [&](const Json& row) {
+    const Json repetitions = row.is_object() ? row.value("repetitions", Json()) : Json();
+    return repetitions.is_array() && std::ranges::all_of(repetitions, rate) &&
+           rate(row.value("samples_per_s", Json())) && row.contains("num_workers");
+  };
+  if (!json.is_object() || !json.contains("rows") || !json["rows"].is_array()) return false;
+  for (const char* const key : {"machine", "settings"}) {
+    if (json.contains(key) && !json[key].is_object()) return false;
+  }
+  return std::ranges::all_of(json["rows"], is_row);
+}
+
+// Returns whether two sizes that a loader derives from the free memory are about equal.
+bool about_equal(const Json& before, const Json& after) {
+  if (!before.is_number() || !after.is_number()) return false;
+  return std::abs(after.get<double>() / before.get<double>() - 1) < kUsualDrift;
+}
+
 double mean_elsewhere(const Json& result) {
   std::vector<double> shares;
   for (const Json& row : result.at("rows")) {
@@ -49,6 +71,7 @@ void note_changes(Json& changes, const std::string& object, const Json& earlier,
   for (const auto& [key, value] : after.items()) {
     // What is free at the moment differs always; rows show if it mattered.
     if (key == "available_bytes" || key == "load_average") continue;
+    if (key == "memory_budget_bytes" && about_equal(before.value(key, Json()), value)) continue;
     note_change(changes, object + "." + key, before.value(key, Json()), value);
   }
   for (const auto& [key, value] : before.items()) {
@@ -66,15 +89,7 @@ Json read_result(const std::string& file) {
     throw FileError(
         fmt::format("--compare {}: cannot be read; bench --export-json writes such a file", name));
   const Json json = Json::parse(text, nullptr, false);
-  const auto is_row = [](const Json& row) {
-    return row.is_object() && row.contains("num_workers") && row.contains("repetitions") &&
-           row.contains("samples_per_s");
-  };
-  bool usable = json.is_object() && json.contains("rows") && json["rows"].is_array();
-  if (usable) {
-    for (const Json& row : json["rows"]) usable = usable && is_row(row);
-  }
-  if (!usable)
+  if (!is_result(json))
     throw OptionError(
         fmt::format("--compare {}: not a result of bench; give a file of bench --export-json", name));
   return json;

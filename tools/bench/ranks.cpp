@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <functional>
 #include <future>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
@@ -15,16 +18,24 @@
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
 #include "tools/program/machine.hpp"
+#include "tools/program/progress.hpp"
 #include "tools/program/run_bounds.hpp"
 #include "tools/program/table.hpp"
 
 namespace h5feed::cli {
 namespace {
 
-ChildResult run_rank(const RowRequest& request) {
+// Runs one rank. The first one tells how the time passes.
+ChildResult run_rank(const RowRequest& request, Progress& progress) {
   std::vector<std::string> arguments = to_arguments(request);
   arguments.insert(arguments.begin(), kBenchRowCommand);
-  return run_self(arguments, [] {});
+  auto last = Clock::now();
+  return run_self(arguments, [&] {
+    if (request.rank > 0) return;
+    const auto now = Clock::now();
+    progress.advance(std::chrono::duration<double>(now - last).count());
+    last = now;
+  });
 }
 
 // The answers of all ranks, which run simultaneously. `exit_code` is that of the first rank that failed; the
@@ -34,13 +45,13 @@ struct Answers {
   std::vector<Json> ranks;
 };
 
-Answers run_ranks(const RowRequest& request) {
+Answers run_ranks(const RowRequest& request, Progress& progress) {
   std::vector<std::future<ChildResult>> running;
   for (std::int64_t rank = 0; rank < request.world_size; ++rank) {
     RowRequest of_rank = request;
     of_rank.rank = rank;
     of_rank.quiet = request.quiet || rank > 0;
-    running.push_back(std::async(std::launch::async, run_rank, of_rank));
+    running.push_back(std::async(std::launch::async, run_rank, of_rank, std::ref(progress)));
   }
   Answers answers;
   for (std::future<ChildResult>& rank : running) {
@@ -148,6 +159,12 @@ int bench_world_sizes(const RanksRequest& request, const OutputOptions& output) 
                {"commit", H5FEED_COMMIT},
                {"settings", to_json(request.settings)},
                {"rows", Json::array()}};
+  const double row_s = std::chrono::duration<double>(request.settings.time_budget).count();
+  const std::size_t rows = request.world_sizes.size() * request.num_workers.size();
+  say(fmt::format("measuring {}: {} of about {:.3g} s and the start of their processes; warm pages",
+                  printable(request.settings.file()),
+                  format_counted(static_cast<std::int64_t>(rows), "row", "rows"), row_s));
+  Progress progress("bench", ProgressUnit::seconds, row_s * static_cast<double>(rows));
   Table table = ranks_table();
   if (!output.json) print(table.header_text());
   for (const std::int64_t num_workers : request.num_workers) {
@@ -159,7 +176,8 @@ int bench_world_sizes(const RanksRequest& request, const OutputOptions& output) 
                                    .whole_epochs = true,
                                    .world_size = world_size,
                                    .shard = request.shard};
-      const Answers answers = run_ranks(row_request);
+      const Answers answers = run_ranks(row_request, progress);
+      progress.hide();
       if (answers.exit_code != kDone) return answers.exit_code;
       Json row = combined_row(row_request, answers.ranks);
       if (first.is_null()) first = row;

@@ -2,6 +2,7 @@
 #include "tools/bench/settings.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -125,6 +126,9 @@ void set_by_name(BenchSettings& settings, std::string_view option, const std::st
     done = true;
   });
   if (done) return;
+  if (const std::vector<std::string> names = option_names(); std::ranges::count(names, name) == 0)
+    throw OptionError(fmt::format("{}: there is no option \"{}\" of a dataset or a loader; they have {}",
+                                  option, printable(name), fmt::join(names, ", ")));
   const Json one = {{name, value_from_text(text)}};
   if (is_loader_option(name)) {
     read_options(std::string(option), one, settings.loader);

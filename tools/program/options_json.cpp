@@ -321,6 +321,16 @@ bool is_loader_option(const std::string& name) {
   return found;
 }
 
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  const auto add = [&](const char* option, auto&) { names.emplace_back(option); };
+  DatasetOptions dataset;
+  DataLoaderOptions loader;
+  visit_options(dataset, add);
+  visit_options(loader, add);
+  return names;
+}
+
 Config read_config(const std::filesystem::path& file, Config defaults) {
   Config config = std::move(defaults);
   std::ifstream in(file, std::ios::binary);

@@ -70,6 +70,8 @@ void read_options(const std::string& where, const Json& json, MixtureOptions& op
 
 /// Returns whether the loader has an option of this name that is a value.
 bool is_loader_option(const std::string& name);
+/// Returns the names of all options of a dataset and of a loader that are values.
+std::vector<std::string> option_names();
 
 /// Reads a configuration file: {"dataset": {…}, "loader": {…}}, with the options of `DatasetOptions` and
 /// `DataLoaderOptions` by name; either part may be missing. Instead of "dataset" there may be "mixture", with

@@ -201,6 +201,40 @@ TEST(BenchCompare, takes_an_export_and_refuses_other_files) {
   EXPECT_THAT(other.err, HasSubstr("not a result of bench"));
 }
 
+// A file may come from anywhere; it is refused before anything is measured.
+TEST(BenchCompare, refuses_results_with_members_of_other_types) {
+  const TempDir dir;
+  write_samples(dir);
+  const Json row = {{"num_workers", 1}, {"samples_per_s", 5}, {"repetitions", {4, 5, 6}}};
+  const auto with = [&](const char* key, const Json& value) {
+    Json other = row;
+    other[key] = value;
+    return Json{{"rows", {other}}};
+  };
+  for (const Json& result :
+       {with("repetitions", "x"), with("repetitions", {"x"}), with("repetitions", {1, -1}),
+        with("samples_per_s", "x"), with("samples_per_s", 0), Json{{"rows", {row}}, {"machine", "x"}},
+        Json{{"rows", {row}}, {"settings", {1}}}, Json{{"rows", {1}}}, Json{{"rows", {{"a", row}}}}}) {
+    std::ofstream(dir / "x.json") << result.dump();
+    const ProgramResult refused = run_program(dir.path(), {"bench", "a.h5", "--compare", "x.json"});
+    EXPECT_EQ(refused.exit_code, 2) << result;
+    EXPECT_EQ(refused.err, "--compare x.json: not a result of bench; give a file of bench --export-json\n");
+    EXPECT_EQ(refused.out, "");
+  }
+}
+
+// The default budget follows the free memory, and would differ in every comparison.
+TEST(BenchCompare, leaves_out_sizes_that_follow_the_free_memory) {
+  const auto changed = [](std::uint64_t before, std::uint64_t after) {
+    const auto result = [](std::uint64_t bytes) {
+      return cli::Json{{"settings", {{"memory_budget_bytes", bytes}}}, {"rows", cli::Json::array()}};
+    };
+    return cli::compare_results(result(before), result(after)).at("changes").size();
+  };
+  EXPECT_EQ(changed(11'056'418'816, 11'036'100'608), 0U);
+  EXPECT_EQ(changed(11'056'418'816, 1 << 30), 1U);
+}
+
 TEST(BenchSweep, measures_all_combinations) {
   const TempDir dir;
   write_samples(dir);
@@ -231,6 +265,14 @@ TEST(BenchConfig, is_written_by_info_and_read_by_bench) {
   const ProgramResult bad = run_program(dir.path(), {"bench", "a.h5", "--config", "bad.json"});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_THAT(bad.err, HasSubstr("bad.json: loader has no option \"batchsize\"; it has batch_size, "));
+  for (const std::string option : {"--set", "--sweep"}) {
+    const ProgramResult unknown = run_program(dir.path(), {"bench", "a.h5", option, "batchsize=1"});
+    EXPECT_EQ(unknown.exit_code, 2);
+    EXPECT_THAT(
+        unknown.err,
+        testing::AllOf(HasSubstr(option + ": there is no option \"batchsize\" of a dataset or a loader"),
+                       HasSubstr("stage_dir"), HasSubstr("batch_size")));
+  }
 }
 
 }  // namespace

@@ -70,6 +70,9 @@ TEST_F(BenchRanks, prints_a_row_for_each_world_size) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out,
               HasSubstr("world_size  num_workers    samples/s      data/s  speed-up  efficiency"));
+  EXPECT_THAT(result.err, MatchesRegex("measuring a.h5: 2 rows of about [0-9.]+ s and the start of their "
+                                       "processes; warm pages\n(.|\n)*"))
+      << "before the first row";
 }
 
 TEST_F(BenchRanks, refuses_what_cannot_be_measured_before_the_first_row) {
