@@ -27,8 +27,8 @@ class LineFile {
   bool failed_ = false;
 };
 
-/// Checks, before anything is started, that a file can be written which appears whole in the end. It may not be
-/// a device or a pipe. Throws FileError, and OptionError if it is an HDF5 file.
+/// Checks, before anything is started, that a file can be written which appears whole in the end. It may not
+/// be a device or a pipe. Throws FileError, and OptionError if it is an HDF5 file.
 void check_file_place(const std::filesystem::path& path);
 /// Checks, before anything is started, that an output file can be written while the command runs. It may be a
 /// device, or a named pipe that has a reader. Throws FileError, and OptionError if it is an HDF5 file.

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/program/proc_text.hpp"
+#include "tools/program/process_tree.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -27,7 +27,6 @@
 #include "store/hdf5/h5_file.hpp"
 #include "tools/program/commands.hpp"
 #include "tools/program/interrupt.hpp"
-#include "tools/program/man_page.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 

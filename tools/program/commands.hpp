@@ -34,6 +34,10 @@ void add_report(CLI::App& app, Action& action);
 /// Adds `monitor`. `watched_command` holds the words after "--".
 void add_monitor(CLI::App& app, Action& action, std::vector<std::string> watched_command);
 
+/// Returns the manual page, in the macros of man(7), of a program with its commands: what --help prints of
+/// each.
+std::string man_page(const CLI::App& program);
+
 /// First argument of the processes in which `bench` measures its rows; internal, not for users.
 inline constexpr const char* kBenchRowCommand = "__bench-row";
 

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resource use of a process and its descendants: CPU, memory and storage, from /proc.
+// Resource use of a process and its descendants: CPU, memory and storage, from /proc; texts of /proc and
+// /sys, read and split into words at little cost, several times a second.
 #pragma once
 
 #include <sys/types.h>
 
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -60,6 +66,34 @@ class ProcessTree {
   Clock::time_point forgotten_ = Clock::now();
   std::map<pid_t, std::uint64_t> members_;  // start time by number
   TreeUse last_;
+};
+
+/// Returns the text of a file, at most its first `most` bytes; empty if it cannot be read.
+std::string read_proc_text(const std::filesystem::path& path, std::size_t most = std::size_t{1} << 20);
+
+/// Cuts the first line off `text` and returns it, without its end; empty if there is none.
+std::string_view next_line(std::string_view& text) noexcept;
+
+/// Splits text at blanks and ends of lines. Borrows the text.
+class Words {
+ public:
+  explicit Words(std::string_view text) noexcept : rest_(text) {}
+
+  /// Returns the next word; empty if there is none.
+  std::string_view next() noexcept;
+  /// Passes over `count` words.
+  void skip(int count) noexcept;
+  /// Takes the next word as a number; unset if it is none.
+  template <typename Number>
+  std::optional<Number> number() noexcept {
+    const std::string_view word = next();
+    Number value{};
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
+  }
+
+ private:
+  std::string_view rest_;
 };
 
 }  // namespace h5feed::cli

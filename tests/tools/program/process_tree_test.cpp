@@ -14,7 +14,6 @@
 #include <string>
 
 #include "support/files/temp_dir.hpp"
-#include "tools/program/proc_text.hpp"
 
 namespace h5feed::test {
 namespace {
