@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "h5feed/stats.hpp"
 #include "tools/program/resources.hpp"
 
 namespace h5feed::cli {
@@ -31,18 +30,6 @@ struct Repetition {
   double later_s = 0;
 
   std::uint64_t samples_skipped = 0, samples_replaced = 0;
-
-  /// Adds the counters of a loader, whose rows that were read directly have `row_bytes` each.
-  void add(const LoaderStats& stats, std::uint64_t row_bytes) {
-    decoded_bytes += stats.bytes_decoded + stats.rows_direct * row_bytes;
-    read_calls += stats.read_calls;
-    read_bytes += stats.bytes_read;
-    cache_hits += stats.cache_hits;
-    cache_misses += stats.cache_misses;
-    rows_direct += stats.rows_direct;
-    samples_skipped += stats.samples_skipped;
-    samples_replaced += stats.samples_replaced;
-  }
 
   double samples_per_s() const { return static_cast<double>(samples) / seconds; }
   double read_bytes_per_s() const { return static_cast<double>(read_bytes) / seconds; }

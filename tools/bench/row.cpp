@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/files/append_file.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/resolve/tuning_bounds.hpp"
@@ -243,17 +242,20 @@ class Row {
     if (!complete) repetition.epoch_share = std::min(repetition.epoch_share, share);
     repetition.usage += resource_usage() - before;
     last_ = loader.stats();
-    repetition.add(last_, data().map.row_bytes());
-    if (!complete) log_cut_epoch(loader);
+    add_counters(last_, repetition);
     if (complete && fits_cache_) run_cached_epochs(loader, seconds, repetition);
     return seconds;
   }
 
-  // The loader logs the epochs that end. One that was cut has a line as well, which says so.
-  void log_cut_epoch(const DataLoader& loader) const {
-    if (options_.epoch_log.empty()) return;
-    if (const std::optional<Verdict> verdict = loader.verdict())
-      append_line(open_to_append(options_.epoch_log, "epoch_log").get(), verdict->to_json());
+  void add_counters(const LoaderStats& stats, Repetition& repetition) const {
+    repetition.decoded_bytes += stats.bytes_decoded + stats.rows_direct * data().map.row_bytes();
+    repetition.read_calls += stats.read_calls;
+    repetition.read_bytes += stats.bytes_read;
+    repetition.cache_hits += stats.cache_hits;
+    repetition.cache_misses += stats.cache_misses;
+    repetition.rows_direct += stats.rows_direct;
+    repetition.samples_skipped += stats.samples_skipped;
+    repetition.samples_replaced += stats.samples_replaced;
   }
 
   // Runs the next epochs of the same loader, for as long as the first one took.

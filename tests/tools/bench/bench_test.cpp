@@ -14,7 +14,6 @@
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/index/chunk_index.hpp"
-#include "support/files/file_text.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/files/temp_dir.hpp"
@@ -26,23 +25,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-
-// Of an epoch that the time of its row cut, too: long files have no other.
-TEST(Bench, logs_an_epoch_of_every_row) {
-  const TempDir dir;
-  write_samples(dir);
-  const ProgramResult result =
-      run_program(dir.path(), {"bench", "a.h5", "--num-workers", "0,1", "--batch-size", "1", "--runs", "2",
-                               "--time-budget", "1ms", "--rate-only", "--epoch-log", "log.jsonl"});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  std::vector<std::uint64_t> epochs_of(2);
-  for (const std::string& line : lines_of(text_of(dir / "log.jsonl"))) {
-    const Json verdict = Json::parse(line);
-    ++epochs_of.at(verdict.at("num_workers").get<std::size_t>());
-    EXPECT_EQ(verdict.at("finished").get<bool>(), verdict.at("samples") == kSamples) << line;
-  }
-  for (const std::uint64_t epochs : epochs_of) EXPECT_GE(epochs, 1U);
-}
 
 TEST(Bench, reports_every_field_of_every_row) {
   const TempDir dir;
