@@ -113,7 +113,7 @@ class TuneRun {
   static constexpr std::uint64_t kLargestRow = 64 * kMiB;
   static constexpr std::uint64_t kSampleBytes = 48 * kMiB;
   static constexpr std::uint64_t kCostBytes = 2 * kMiB;  // of chunks to encode and decode
-  // What has to be done at least, as steps of about the same length: opening the dataset, the sample, the
+  // Steps of every run, of about the same length: opening the dataset, the sample, the
   // speed of the filters, serving, starting, a size of chunks, a prediction.
   static constexpr double kLeastSteps = 7;
 
@@ -228,8 +228,8 @@ class TuneRun {
     }
   }
 
-  // What starting a loader, serving a sample and bringing a chunk into memory take, from chunks of small,
-  // middle and large size, plain and coded.
+  // Measures the time to start a loader, to serve a sample and to bring a chunk into memory, from chunks of
+  // small, middle and large size, plain and coded.
   void calibrate() {
     machine_.cpus = settings_.cpus;
     const bool plain = std::ranges::find(settings_.filters, "none") != settings_.filters.end();

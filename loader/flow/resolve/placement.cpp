@@ -105,7 +105,7 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
   // Rows of a window are converted one by one, before they are copied.
   placement.gpu_converts = !conversion.timed && conversion.changes() &&
                            options.device.backend()->can_normalize(conversion.from, conversion.to);
-  // What the CPU crops is another image each time, and of no use to keep.
+  // An image that the CPU crops differs each time, so that keeping it is of no use.
   const bool crops_again = options.echo.factor > 1 || options.gpu_cache_bytes.enabled();
   if (crops_again && conversion.augmentation && !placement.gpu_converts) {
     throw OptionError(fmt::format(

@@ -23,7 +23,7 @@ namespace h5feed {
 ///   it shrinks another time, unless the consumer has become much slower.
 class WorkerController {
  public:
-  /// What it may choose. All counts are at least 1, except that `reads` may be 0.
+  /// Bounds of the choice. All counts are at least 1, except that `reads` may be 0.
   struct Bounds {
     std::int64_t workers = 1;         ///< Most workers
     double cpu_limit = 1;             ///< CPUs that the loader's threads may use, above 0
@@ -33,7 +33,7 @@ class WorkerController {
     std::int64_t reads = 2;           ///< Most reads ahead of decoding
   };
 
-  /// What it has chosen.
+  /// Settings that the controller has chosen.
   struct Choice {
     std::int64_t workers = 1;
     std::uint64_t batches = 2;  ///< Batches prefetched
@@ -42,7 +42,7 @@ class WorkerController {
     bool operator==(const Choice&) const = default;
   };
 
-  /// What limits the number of workers.
+  /// Limit that the number of workers has met.
   enum class Reason : std::uint8_t {
     start,     ///< Nothing was measured yet
     consumer,  ///< They keep up with the consumer

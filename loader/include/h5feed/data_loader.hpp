@@ -66,7 +66,7 @@ struct ResolvedOptions {
   std::int64_t concurrent_decodes = 1;  ///< chunks decoded at once; fewer than num_workers in a small budget
 };
 
-/// What an epoch draws from one set of a mixture.
+/// Samples that an epoch draws from one set of a mixture.
 struct MixedSetPlan {
   double share = 0;          ///< weight in use, a multiple of 1/4096
   std::int64_t samples = 0;  ///< samples that an epoch draws from the set, over all ranks
