@@ -66,6 +66,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       prefetcher(assembler, chunks, ring, look_ahead,
                  {in_use().workers, user.worker_init_fn, user.collate_fn, trace,
                   faults ? &faults->bad : nullptr, counters, tuning ? &thread_clocks : nullptr}) {
+  assembler.set_prefetched(in_use().batches);
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
@@ -172,6 +173,7 @@ void DataLoader::State::tune(const BatchJob& taken) {
   const std::optional<SelfTuning::Choice> choice = tuning->delivered(ring.num_complete(), taken.number > 0);
   if (!choice) return;
   look_ahead.set_room(look_ahead_room(*dataset, resolved.options, choice->workers, choice->batches));
+  assembler.set_prefetched(choice->batches);
   chunks.set_reads_ahead(choice->reads);
   prefetcher.set_active(choice->workers);
 }
