@@ -49,7 +49,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                  : std::nullopt),
       ledger(counters),
       gpu_window(user.gpu_probe),
-      epoch_log(user.epoch_log, user.headroom),
+      epoch_log(user.epoch_log),
       layout(cache_layout(*dataset, resolved.options)),
       own_cache(resolved.options.cache_policy == CachePolicy::lru
                     ? nullptr
