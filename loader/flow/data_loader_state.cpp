@@ -44,8 +44,10 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       trace(make_trace(user)),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       tuning(resolved.options.self_tuning
-                 ? std::make_optional<SelfTuning>(tuning_bounds(user), counters, thread_clocks,
-                                                  user.cpu_limit ? "cpu_limit" : limits.cpus_bound_by)
+                 ? std::make_optional<SelfTuning>(
+                       tuning_bounds(user), counters, thread_clocks,
+                       user.cpu_limit ? "cpu_limit"
+                                      : cpu_share_bound_by(limits, resolved.options.local_world_size))
                  : std::nullopt),
       ledger(counters),
       gpu_window(user.gpu_probe),
