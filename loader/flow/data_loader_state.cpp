@@ -44,12 +44,14 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       trace(make_trace(user)),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       tuning(resolved.options.self_tuning
-                 ? std::make_optional<SelfTuning>(tuning_bounds(user), counters, thread_clocks,
-                                                  user.cpu_limit ? "cpu_limit" : limits.cpus_bound_by)
+                 ? std::make_optional<SelfTuning>(
+                       tuning_bounds(user), counters, thread_clocks,
+                       user.cpu_limit ? "cpu_limit"
+                                      : cpu_share_bound_by(limits, resolved.options.local_world_size))
                  : std::nullopt),
       ledger(counters),
       gpu_window(user.gpu_probe),
-      epoch_log(user.epoch_log, user.headroom),
+      epoch_log(user.epoch_log),
       layout(cache_layout(*dataset, resolved.options)),
       own_cache(resolved.options.cache_policy == CachePolicy::lru
                     ? nullptr
@@ -66,6 +68,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       prefetcher(assembler, chunks, ring, look_ahead,
                  {in_use().workers, user.worker_init_fn, user.collate_fn, trace,
                   faults ? &faults->bad : nullptr, counters, tuning ? &thread_clocks : nullptr}) {
+  assembler.set_prefetched(in_use().batches);
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
@@ -172,6 +175,7 @@ void DataLoader::State::tune(const BatchJob& taken) {
   const std::optional<SelfTuning::Choice> choice = tuning->delivered(ring.num_complete(), taken.number > 0);
   if (!choice) return;
   look_ahead.set_room(look_ahead_room(*dataset, resolved.options, choice->workers, choice->batches));
+  assembler.set_prefetched(choice->batches);
   chunks.set_reads_ahead(choice->reads);
   prefetcher.set_active(choice->workers);
 }

@@ -163,7 +163,7 @@ struct DataLoader::State {
   ChunkCache& cache;
   const std::unique_ptr<Device> device;
   const std::unique_ptr<Faults> faults;  ///< null if data that cannot be read fails its batch
-  const BatchAssembler assembler;
+  BatchAssembler assembler;
   ChunkLoader chunks;
   TicketRing ring;
   LookAhead look_ahead;

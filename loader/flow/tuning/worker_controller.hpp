@@ -17,7 +17,8 @@ namespace h5feed {
 ///   the CPUs stay only if more bytes are read with them.
 /// - If it waits for storage, as many batches are prefetched as may be, so that there are chunks to read
 /// ahead.
-/// - If the consumer waits although the workers should keep up, it prefetches more, then adds a worker.
+/// - If the consumer waits although the workers should keep up, it prefetches more, then adds a worker. It
+///   also prefetches more if the consumer waits and no worker may be added.
 /// - It shrinks after two windows in which the queue was filled and fewer workers would do with a larger
 ///   reserve than the one for growing. If it has to grow again soon after, it waits longer and longer before
 ///   it shrinks another time, unless the consumer has become much slower.
