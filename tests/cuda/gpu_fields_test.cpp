@@ -164,7 +164,7 @@ TEST_F(GpuFields, are_written_to_the_same_buffers_which_must_fit) {
   DataLoader loader(dataset, on_gpu(options(0)));
   GpuReader reader(cuda, 0);
   const GpuBuffer data(5 * 20 * 4, 0), target(5 * 8, 0), pose(5 * 3 * 4, 0), depth(5 * 6 * 2, 0);
-  const DeviceTensor images{data.get(), DType::f32, {5, 4, 5}, {20, 5, 1}};
+  const DeviceTensor images{data.get(), DType::f32, {5, 1, 4, 5}, {20, 20, 5, 1}};
   const DeviceTensor labels{target.get(), DType::i64, {5}, {1}};
   const DeviceField poses{"pose", {pose.get(), DType::f32, {5, 3}, {3, 1}}};
   const DeviceField depths{"depth", {depth.get(), DType::u16, {5, 2, 3}, {6, 3, 1}}};
