@@ -244,7 +244,7 @@ TEST(DeviceErrors, of_memory_name_the_sizes_and_what_to_lower) {
   const BatchKind kind{.samples = 64, .pixels = 1000};
   EXPECT_THAT(refusal_of<DeviceError>([&] { gpu::make_cuda_device(kind.settings(2, 2)); }),
               AllOf(HasSubstr("cudaMalloc failed with cudaErrorMemoryAllocation"),
-                    HasSubstr("750 KiB were asked for"), HasSubstr(" of 1 MiB are free"),
+                    HasSubstr("751 KiB were asked for"), HasSubstr(" of 1 MiB are free"),
                     HasSubstr("lower batch_size or copy_depth")));
   EXPECT_EQ(cuda.live(), FakeCudaLive{});
 }
