@@ -101,8 +101,6 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
     for (const std::int64_t sample : job.batch.indices) job.batch.sets.push_back(set_of(dataset_, sample));
   }
   if (!outputs_.prepare(job, wait)) return false;
-  for (Batch& echo : job.echoes) outputs_.append_valid(echo, job.key());
-  outputs_.append_valid(job.batch, job.key());
   job.rows.resize(lanes_.size());
   job.staging.resize(lanes_.size());
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {

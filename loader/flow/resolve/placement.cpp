@@ -140,6 +140,11 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
   const Conversion conversion = placement.gpu_converts ? placement.conversion : placement.on_host();
   DeviceFormat format;
   format.slot = slot;
+  for (const FieldFormat& field : assembled.fields) {
+    // At least one byte, so that an empty tensor has an address.
+    const auto bytes = static_cast<std::size_t>(std::max<std::uint64_t>(field.batch_bytes, 1));
+    format.slot.fields.push_back(field.stacked ? bytes : 0);
+  }
   format.rows = static_cast<std::uint64_t>(resolved.max_batch_rows);
   format.from = placement.gpu_converts ? conversion.from : conversion.to;
   format.to = conversion.to;
