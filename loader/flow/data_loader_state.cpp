@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -184,12 +185,16 @@ void DataLoader::State::set_epoch(std::uint64_t number) { upcoming.select(number
 
 void DataLoader::State::start_epoch() {
   const bool may_be_prefetched = !delivering.running;
+  Upcoming after;
+  after.select(upcoming.epoch + 1, whole_epoch());
   delivering.running = false;  // also if the sampler of the epoch throws
   start_round(upcoming.stretches.front(), upcoming.epoch, may_be_prefetched);
+  // Nothing here throws: an epoch that has half begun could not be started again.
   delivering.epoch = upcoming.epoch;
-  delivering.rest = std::move(upcoming.stretches);
+  delivering.rest.swap(upcoming.stretches);
   delivering.rest.pop_front();
-  set_epoch(delivering.epoch + 1);
+  upcoming.epoch = after.epoch;
+  upcoming.stretches.swap(after.stretches);
   delivering.bad_samples = 0;
   delivering.running = true;
   epoch_clock.start();
@@ -220,14 +225,16 @@ RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of
 }
 
 void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round) {
-  issuing.start(part, of_epoch, plan_of(part, of_epoch), in_round);
+  const std::shared_ptr<const EpochPlan> plan = plan_of(part, of_epoch);
   if (resolved.options.cache_policy == CachePolicy::clairvoyant || keeps_on_gpu) {
     // The next round is only predicted: the rest of the epoch after a partial stretch, else the next epoch.
     const std::uint64_t after = part.finishes_echo() ? of_epoch : of_epoch + 1;
     Stretch next = whole_epoch();
     if (part.finishes_echo()) next.start = part.end;
-    chunks.future().issue(round_of(issuing.plan, of_epoch), round_of(plan_of(next, after), after));
+    chunks.future().issue(round_of(plan, of_epoch), round_of(plan_of(next, after), after));
   }
+  // After all that may throw: jobs of a round that `future` does not know would be taken for others.
+  issuing.start(part, of_epoch, plan, in_round);
 }
 
 // Fills the ring with as many jobs as are to be prefetched. With workers, jobs of the next round follow the
@@ -243,16 +250,36 @@ void DataLoader::State::issue_jobs() {
       continue;
     }
     look_ahead.advance(issuing.plan, issuing.number);
-    auto job = std::make_shared<BatchJob>(issuing.ticket++, issuing.round, issuing.plan, issuing.epoch,
-                                          issuing.number++);
+    auto job = std::make_shared<BatchJob>(issuing.ticket, issuing.round, issuing.plan, issuing.epoch,
+                                          issuing.number);
     job->first_turn = chunks.future().first_turn(job->number);
     job->seed = resolved.options.seed;
     job->first_repeat = issuing.stretch.first_repeat;
     job->end_repeat = issuing.stretch.end_repeat;
     ring.push(job);
     chunks.forget_before(ring.front()->first_turn);
-    prefetcher.submit(std::move(job));
+    try {
+      prefetcher.submit(std::move(job));
+    } catch (...) {
+      ring.drop_last();
+      throw;
+    }
+    ++issuing.ticket;
+    ++issuing.number;
   }
+}
+
+void DataLoader::State::steer(const BatchJob& taken) {
+  try {
+    tune(taken);
+    if (resolved.options.num_workers > 0) issue_jobs();
+  } catch (const std::bad_alloc&) {
+    // The batch is right. Whoever waits for the next one issues its job, and throws if memory still lacks.
+  }
+}
+
+void DataLoader::State::ensure_issued() {
+  if (resolved.options.num_workers == 0 || ring.size() == 0) issue_jobs();
 }
 
 // Returns false if issuing failed, e.g. because a sampler threw. The call that starts the epoch asks the
@@ -339,9 +366,13 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     delivering.running = false;
     epoch_clock.stop();
     gpu_window.stop();
-    epoch_log.end(counted(), verdict_facts());
-    if (stats_file.publishes()) publish();
-    advise_storage();
+    try {
+      epoch_log.end(counted(), verdict_facts());
+      if (stats_file.publishes()) publish();
+      advise_storage();
+    } catch (const std::bad_alloc&) {
+      // Lines are lost. Thrown on, the end of the epoch would be, and the next call would begin another one.
+    }
     return std::nullopt;
   }
   const bool echoed = delivering.echo_pending();

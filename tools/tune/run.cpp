@@ -2,7 +2,6 @@
 #include "tools/tune/run.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -14,6 +13,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
+#include "base/files/random_name.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
@@ -32,8 +32,9 @@ namespace {
 // Shares of the time after which a part of the work has to be over.
 constexpr double kSampleEnd = 0.2, kCalibrationEnd = 0.5, kPredictionEnd = 0.7, kEnd = 0.9;
 
+// A new name for each file: in a folder that others may write to, nobody can take it before.
 std::filesystem::path scratch_file(const TuneSettings& settings) {
-  return settings.scratch / fmt::format("h5feed-tune-{}.h5", ::getpid());
+  return settings.scratch / fmt::format("h5feed-tune-{}.h5", random_digits());
 }
 
 // Says what can be done about an error that has to do with the temporary file.
