@@ -36,7 +36,10 @@ BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& reso
     const Lane& data = lanes_[kData];
     const bool as_they_are = data.kernel->is_copy() && format.outputs == 1 && !resolved.transform;
     const bool planned_ahead = device != nullptr;
-    direct_.emplace(DirectRows::Parts{*data.field, as_they_are, planned_ahead, data.row_bytes, counters});
+    const std::uint64_t stored_row_bytes =
+        dataset.sparse ? dataset.sparse->mean_row_bytes() : data.field->map.row_bytes();
+    direct_.emplace(DirectRows::Parts{*data.field, as_they_are, planned_ahead, data.row_bytes,
+                                      stored_row_bytes, counters});
   }
   if (dataset.target) {
     check_range(*dataset.target, format.target_dtype, "target", "target_dtype");
@@ -244,20 +247,23 @@ void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk&
   }
 }
 
+void BatchAssembler::place_sparse(BatchJob& job, const SparseReader::Row& row, std::uint32_t position,
+                                  ByteBuffer& sample) const {
+  if (const SparseBatch* const csr = outputs_.sparse()) {
+    csr->copy(row, position, job.batch.sparse);
+    for (const Batch& echo : job.echoes) csr->copy(row, position, echo.sparse);
+    return;
+  }
+  sample.resize_discard(lanes_[kData].field->map.row_bytes());
+  dataset_.sparse->expand(row, sample.data());
+  place(job, kData, sample.data(), position);
+}
+
 void BatchAssembler::gather_sparse(BatchJob& job, const Visit& visit, const std::byte* chunk) const {
   const TimeGather gathering(counters_);
-  const SparseBatch* const csr = outputs_.sparse();
   ByteBuffer sample;
-  if (csr == nullptr) sample.resize_discard(lanes_[kData].field->map.row_bytes());
-  for (const RowAt& row : std::span(job.rows[kData]).subspan(visit.first_row, visit.num_rows)) {
-    if (csr == nullptr) {
-      dataset_.sparse->expand(chunk, row.row, sample.data());
-      place(job, kData, sample.data(), row.position);
-      continue;
-    }
-    csr->copy(chunk, row.row, row.position, job.batch.sparse);
-    for (const Batch& echo : job.echoes) csr->copy(chunk, row.row, row.position, echo.sparse);
-  }
+  for (const RowAt& at : std::span(job.rows[kData]).subspan(visit.first_row, visit.num_rows))
+    place_sparse(job, dataset_.sparse->reader->row_of(chunk, at.row), at.position, sample);
 }
 
 void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const {
@@ -268,6 +274,14 @@ void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scr
   const auto place_row = [&](const std::byte* row, std::uint32_t position) {
     place(job, visit.field, row, position);
   };
+  if (dataset_.sparse) {
+    ByteBuffer sample;
+    const auto place_values = [&](const SparseReader::Row& row, std::uint32_t position) {
+      place_sparse(job, row, position, sample);
+    };
+    direct_->read_sparse(job, visit, *dataset_.sparse->reader, place_values, scratch);
+    return;
+  }
   direct_->read(job, visit, BatchOutputs::bytes_of(job.batch, visit.field), place_row, scratch);
 }
 
@@ -277,6 +291,7 @@ void BatchAssembler::find_unreadable(const BatchJob& job, const Visit& visit,
   const CountedRetries retries(counters_);
   const Lane& lane = lanes_[visit.field];
   ByteBuffer values;
+  ReadScratch scratch;
   for (std::size_t i = visit.first_row; i < visit.first_row + visit.num_rows && !unwanted(); ++i) {
     std::uint64_t row = 0;
     try {
@@ -285,6 +300,12 @@ void BatchAssembler::find_unreadable(const BatchJob& job, const Visit& visit,
         count_read(counters_, lane.ragged->read_stored(row, values));
       } else {
         row = job.rows[visit.field][i].row;
+        if (dataset_.sparse) {
+          ReadCost cost;
+          dataset_.sparse->reader->read_row(row, values, scratch, cost);
+          count_read(counters_, cost);
+          continue;
+        }
         values.resize_discard(lane.field->map.row_bytes());
         count_read(counters_, lane.field->reader->read_rows(row, 1, values.span()));
       }

@@ -101,6 +101,8 @@ class BatchAssembler {
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   void read_ragged(BatchJob& job, const Visit& visit) const;
   void gather_sparse(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
+  void place_sparse(BatchJob& job, const SparseReader::Row& row, std::uint32_t position,
+                    ByteBuffer& sample) const;
   template <typename RowInChunk>
   void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
 

@@ -158,7 +158,7 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
     case RowReads::never:
       return false;
     case RowReads::always:
-      if (!dataset.data.reader->rows_readable()) {
+      if (!has_rows_apart(dataset)) {
         throw OptionError(
             fmt::format("row_reads = always needs uncompressed rows in one piece; {}:{} has none; use "
                         "automatic",
