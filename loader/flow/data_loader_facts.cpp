@@ -18,6 +18,11 @@
 
 namespace h5feed {
 
+SelfTuning::Choice DataLoader::State::in_use() const {
+  if (tuning) return tuning->choice();
+  return {resolved.options.num_workers, resolved.options.prefetch_batches, resolved.options.io_depth};
+}
+
 VerdictFacts DataLoader::State::verdict_facts() const {
   const ResolvedOptions& options = resolved.options;
   const double share = cpu_share(limits, options.local_world_size);

@@ -166,11 +166,6 @@ WorkerController::Bounds DataLoader::State::tuning_bounds(const DataLoaderOption
   return bounds;
 }
 
-SelfTuning::Choice DataLoader::State::in_use() const {
-  if (tuning) return tuning->choice();
-  return {resolved.options.num_workers, resolved.options.prefetch_batches, resolved.options.io_depth};
-}
-
 void DataLoader::State::tune(const BatchJob& taken) {
   if (!tuning) return;
   const std::optional<SelfTuning::Choice> choice = tuning->delivered(ring.num_complete(), taken.number > 0);
