@@ -8,7 +8,6 @@
 
 #include "flow/chunks/visit_plan.hpp"
 #include "flow/measure/trace_span.hpp"
-#include "flow/resolve/tuning_bounds.hpp"
 #include "flow/values/field_kernel.hpp"
 
 namespace h5feed {
@@ -28,6 +27,7 @@ BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& reso
       device_(device),
       counters_(counters),
       choice_(choice),
+      prefetched_(resolved.options.prefetch_batches),
       outputs_(dataset, resolved, device),
       lanes_(dataset.num_fields()) {
   const DeliveryFormat& format = resolved.format;
@@ -61,15 +61,15 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
                                                std::size_t row_bytes) const {
   const Field& field = *dataset_.field(lane_number);
   const auto batch_rows = static_cast<std::size_t>(resolved_.options.max_batch_rows);
-  const std::size_t prepared_bytes =
-      row_bytes * batch_rows * usual_prefetch(resolved_.options) * resolved_.format.outputs;
-  // Without a device the consumer waits for the batch, and takes it from the caches.
-  spec.past_caches = device_ != nullptr && field.map.row_bytes() >= kStreamedRowBytes &&
-                     prepared_bytes >= kStreamedBatchBytes;
-
   Lane lane;
   lane.field = &field;
   lane.kernel = make_row_kernel(spec);
+  lane.batch_bytes = row_bytes * batch_rows * resolved_.format.outputs;
+  // Without a device the consumer waits for the batch, and takes it from the caches.
+  if (device_ != nullptr && field.map.row_bytes() >= kStreamedRowBytes && lane.kernel->is_copy()) {
+    spec.past_caches = true;
+    lane.past_caches = make_row_kernel(spec);
+  }
   lane.rows_per_sample = field.belonging.per_sample();
   lane.row_bytes = row_bytes / lane.rows_per_sample;
   if (field.belonging.timed()) {
@@ -81,6 +81,12 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
                                                 resolved_.options.prefetch_batches + 1);
   }
   return lane;
+}
+
+bool BatchAssembler::copies_past_caches(std::size_t field) const noexcept {
+  const Lane& lane = lanes_[field];
+  return lane.past_caches != nullptr &&
+         lane.batch_bytes * prefetched_.load(std::memory_order_relaxed) >= kStreamedBatchBytes;
 }
 
 bool BatchAssembler::plan(BatchJob& job, bool wait) const {
@@ -98,8 +104,6 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
     for (const std::int64_t sample : job.batch.indices) job.batch.sets.push_back(set_of(dataset_, sample));
   }
   if (!outputs_.prepare(job, wait)) return false;
-  for (Batch& echo : job.echoes) outputs_.append_valid(echo, job.key());
-  outputs_.append_valid(job.batch, job.key());
   job.rows.resize(lanes_.size());
   job.staging.resize(lanes_.size());
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -119,6 +123,7 @@ void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::by
       (job.place_of(lane_number, sample) * lane.rows_per_sample + position % lane.rows_per_sample) *
       lane.row_bytes;
   std::int64_t repeat = job.first_repeat;
+  const RowKernel& kernel = copies_past_caches(lane_number) ? *lane.past_caches : *lane.kernel;
   const auto run = [&](const Batch& batch) {
     const std::byte* from = row;
     if (lane_number == kData && resolved_.transform) {
@@ -126,8 +131,8 @@ void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::by
       from = resolved_.transform.run(
           row, {.seed = job.seed, .epoch = batch.epoch, .sample = batch.indices[sample], .repeat = repeat});
     }
-    lane.kernel->run(from, BatchOutputs::bytes_of(batch, lane_number) + offset,
-                     batch.transforms.empty() ? SampleTransform{} : batch.transforms[sample]);
+    kernel.run(from, BatchOutputs::bytes_of(batch, lane_number) + offset,
+               batch.transforms.empty() ? SampleTransform{} : batch.transforms[sample]);
     ++repeat;
   };
   run(job.batch);
