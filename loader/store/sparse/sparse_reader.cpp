@@ -253,6 +253,8 @@ std::vector<StoredRun> SparseReader::runs_of(const Values& values) const {
 }
 
 std::uint64_t SparseReader::stored_bytes(std::uint64_t chunk) const {
+  // Reading ahead is for values that have to be decoded; the system reads ahead of others.
+  if (h5feed::rows_apart(parts_[values_of(chunk).part])) return 0;
   std::uint64_t bytes = 0;
   for (const StoredRun& run : runs_of(values_of(chunk))) {
     const std::uint64_t own = run.stored_bytes();
@@ -262,9 +264,7 @@ std::uint64_t SparseReader::stored_bytes(std::uint64_t chunk) const {
   return bytes;
 }
 
-bool SparseReader::stored_decoded(std::uint64_t chunk) const {
-  return h5feed::rows_apart(parts_[values_of(chunk).part]);
-}
+bool SparseReader::stored_decoded(std::uint64_t) const { return false; }
 
 ReadCost SparseReader::fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const {
   ReadCost cost;

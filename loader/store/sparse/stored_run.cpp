@@ -18,7 +18,8 @@ std::span<const std::byte> StoredRun::read(std::span<const std::byte> raw, std::
   const std::size_t value_bytes = size_of(reader->info().dtype);
   const auto run_bytes = static_cast<std::size_t>(count) * value_bytes;
   const std::size_t decoded_bytes = apart ? run_bytes : static_cast<std::size_t>(reader->chunk_bytes());
-  if (place.size() != decoded_bytes) {
+  // Values without filters are read to warm memory and copied: new memory costs the kernel's copy more.
+  if (apart || place.size() != decoded_bytes) {
     scratch.part.resize_discard(decoded_bytes);
     place = scratch.part.span().first(decoded_bytes);
   }

@@ -26,8 +26,8 @@ struct StoredRun {
   ReadCost fetch(std::span<std::byte> raw) const;
 
   /// Returns the values, from `raw` that `fetch` filled, or if it is empty from the file, and adds to `cost`.
-  /// They are decoded into `place` if it has the size of all that has to be decoded, else into
-  /// `scratch.part`, or are in `raw`. Blocks. Throws FileError, ChunkError, std::bad_alloc.
+  /// A whole chunk is decoded into `place`, if that has its size; otherwise the values are in `scratch.part`
+  /// or in `raw`. Blocks. Throws FileError, ChunkError, std::bad_alloc.
   std::span<const std::byte> read(std::span<const std::byte> raw, std::span<std::byte> place,
                                   ReadScratch& scratch, ReadCost& cost) const;
 };

@@ -276,6 +276,8 @@ TEST_F(SparseMatrix, has_categorical_columns_as_targets_and_fields) {
     file.file().createGroup("obs");
     file.categories("obs/cell_type", {1, -1, 0}, {"B", "T"});
     file.categories("obs/donor", {0, 0, 1}, {"d1", "d2"});
+    file.categories("obs/beyond", {0, 2, 1}, {"d1", "d2"});
+    file.categories("obs/below", {0, 0, -2}, {"d1", "d2"});
   }
   const Dataset dataset = Dataset::open({.files = {folder / "cells.h5ad"},
                                          .data = "X",
@@ -289,6 +291,14 @@ TEST_F(SparseMatrix, has_categorical_columns_as_targets_and_fields) {
   EXPECT_THAT(batch->field("donor").values.as<std::int8_t>(), ElementsAre(0, 0, 1));
   EXPECT_EQ(refusal_of<OptionError>([&] { static_cast<void>(dataset.categories("batch")); }),
             "there is no field \"batch\"; name one of the dataset's fields");
+  EXPECT_EQ(
+      refusal({.files = {folder / "cells.h5ad"}, .data = "X", .target = "obs/beyond"}),
+      "cells.h5ad:/obs/beyond/codes: row 1 has the code 2, and there are 2 categories; restore the file "
+      "from a good copy");
+  EXPECT_THAT(refusal({.files = {folder / "cells.h5ad"},
+                       .data = "X",
+                       .fields = {{.name = "donor", .data = "obs/below"}}}),
+              HasSubstr("row 2 has the code -2"));
 }
 
 TEST_F(SparseMatrix, that_is_damaged_is_refused_in_one_line) {
