@@ -19,6 +19,12 @@ NormalizeParameters parameters_of(const DeviceFormat& format) {
   return same;
 }
 
+void copy_on_device(void* to, const std::byte* from, std::size_t bytes, cudaStream_t stream,
+                    const CallPlace& place) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync", place);
+}
+
 }  // namespace
 
 Converter::Converter(const DeviceFormat& format, int device, cudaStream_t upload,
@@ -39,20 +45,20 @@ Converter::Converter(const DeviceFormat& format, int device, cudaStream_t upload
   check(cudaStreamSynchronize(upload), "cudaStreamSynchronize", {device});
 }
 
-void Converter::enqueue(const StagedBatch& from, void* data, void* target, cudaStream_t stream,
-                        const CallPlace& place) const {
-  convert_data(from, data, stream, place);
+void Converter::enqueue(const StagedBatch& from, const DeviceOutput& to, const CallPlace& place) const {
+  convert_data(from, to.data, to.stream, place);
+  for (std::size_t i = 0; i < from.fields.size(); ++i)
+    copy_on_device(to.fields[i], from.fields[i].values, from.fields[i].bytes, to.stream, place);
   if (from.target_elements == 0) return;
-  const ConvertJob job{from.target, format_.target_from, target, format_.target_to, from.target_elements};
-  check(launch_convert(job, stream), "the label kernel", place);
+  const ConvertJob job{from.target, format_.target_from, to.target, format_.target_to, from.target_elements};
+  check(launch_convert(job, to.stream), "the label kernel", place);
 }
 
 void Converter::convert_data(const StagedBatch& from, void* data, cudaStream_t stream,
                              const CallPlace& place) const {
   if (!format_.converts() && from.rows == nullptr) {
     const std::size_t bytes = static_cast<std::size_t>(from.samples) * staged_sample_bytes();
-    check(cudaMemcpyAsync(data, from.data, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync",
-          place);
+    copy_on_device(data, from.data, bytes, stream, place);
     return;
   }
   NormalizeJob job;
@@ -94,7 +100,8 @@ SlotBytes Converter::delivered_bytes() const noexcept {
   const std::size_t sample =
       format_.channels * format_.sizes.out_height * format_.sizes.out_width * size_of(format_.to);
   return {format_.rows * sample,
-          format_.slot.target / size_of(format_.target_from) * size_of(format_.target_to)};
+          format_.slot.target / size_of(format_.target_from) * size_of(format_.target_to),
+          format_.slot.fields};
 }
 
 }  // namespace h5feed::gpu

@@ -7,11 +7,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "batch/device_backend.hpp"
 #include "cuda/memory/device_memory.hpp"
+#include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
+
+/// A named field in GPU memory as copied from the host, which is as it is delivered.
+struct StagedField {
+  const std::byte* values = nullptr;  ///< Device address
+  std::size_t bytes = 0;
+};
 
 /// A batch in GPU memory as copied from the host. All pointers are device addresses.
 struct StagedBatch {
@@ -21,7 +29,8 @@ struct StagedBatch {
   const SampleTransform* transforms = nullptr;  ///< Transforms of this delivery; null if the format has none
   /// Number of samples.
   std::int64_t samples = 0;
-  std::int64_t target_elements = 0;  ///< Elements of the target; 0 without target
+  std::int64_t target_elements = 0;      ///< Elements of the target; 0 without target
+  std::vector<StagedField> fields = {};  ///< The fields that are delivered on the GPU
 };
 
 /// Enqueues the conversion of batches. Immutable after construction and thread-safe. Owns the coefficients on
@@ -33,10 +42,9 @@ class Converter {
   Converter(const DeviceFormat& format, int device, cudaStream_t upload,
             std::shared_ptr<MemoryLedger> ledger);
 
-  /// Enqueues the kernels that write `data` and `target`, device addresses, on `stream`. Does not
-  /// synchronize: the caller keeps all memory alive until they have run. Throws CudaError.
-  void enqueue(const StagedBatch& from, void* data, void* target, cudaStream_t stream,
-               const CallPlace& place) const;
+  /// Enqueues the kernels and copies that write a batch to `to`, memory of the device, on its stream. Does
+  /// not synchronize: the caller keeps all memory alive until they have run. Throws CudaError.
+  void enqueue(const StagedBatch& from, const DeviceOutput& to, const CallPlace& place) const;
 
   const DeviceFormat& format() const noexcept { return format_; }
   /// Bytes of one sample as copied.

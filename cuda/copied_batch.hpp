@@ -38,8 +38,7 @@ class CopiedBatch final : public DeviceBatch {
   }
 
   int device() const noexcept override { return device_; }
-  const DeviceTensor& data() const noexcept override { return none_; }
-  const DeviceTensor& target() const noexcept override { return none_; }
+  const DeviceTensors& tensors() const noexcept override { return none_; }
   void use_on(GpuStream) override { throw DeviceError("the batch is not delivered yet"); }
 
   const Samples samples;
@@ -50,7 +49,7 @@ class CopiedBatch final : public DeviceBatch {
  private:
   const int device_;
   const std::shared_ptr<OutputRing> ring_;
-  const DeviceTensor none_ = {};
+  const DeviceTensors none_ = {};
 };
 
 /// Returns whether the batch was copied to the device.

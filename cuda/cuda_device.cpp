@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/mutex.hpp"
-#include "batch/strides.hpp"
 #include "cuda/converter.hpp"
 #include "cuda/copied_batch.hpp"
 #include "cuda/copy_schedule.hpp"
+#include "cuda/delivered_tensors.hpp"
 #include "cuda/device_choice.hpp"
 #include "cuda/memory/given_batch.hpp"
 #include "cuda/memory/output_ring.hpp"
@@ -97,6 +97,9 @@ class CudaDevice final : public Device {
       if (!slot.free) return slot;
       slot.data.bytes = {memory, memory.get() + layout_.data_offset};
       if (has_target()) slot.target.bytes = memory;
+      slot.fields.resize(settings_.format.slot.fields.size());
+      for (const auto& [number, offset] : layout_.fields)
+        slot.fields[number] = {memory, memory.get() + offset};
       if (store_) {
         CopiedBatch::Samples samples{.kept = store_->find(request.samples),
                                      .end_turn = request.first_turn + request.samples.size()};
@@ -202,6 +205,8 @@ class CudaDevice final : public Device {
       batch.gpu = std::move(copied);
       batch.data.bytes.reset();
       batch.target.bytes.reset();
+      for (const SlotLayout::FieldPlace& field : layout_.fields)
+        batch.fields[field.number].values.bytes.reset();
     } catch (const CudaError& error) {
       note_if_lost(error);
       throw;
@@ -273,21 +278,27 @@ class CudaDevice final : public Device {
       check(cudaStreamWaitEvent(stream, slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
     slot.consumers = 0;  // whatever uses the slot next comes after these waits, on the same stream
-    convert_on(stream, batch, copied, slot.data, slot.target, nth, place);
+    convert_into(slot.output, batch, copied, nth, place);
     check(cudaEventRecord(slot.ready.get(), stream), "cudaEventRecord", place);
   }
 
-  void convert_on(cudaStream_t stream, const Batch& batch, CopiedBatch& copied, void* data, void* target,
-                  std::uint64_t nth, const CallPlace& place) {
+  // Converts a batch on the stream of `to`.
+  void convert_into(const DeviceOutput& to, const Batch& batch, CopiedBatch& copied, std::uint64_t nth,
+                    const CallPlace& place) {
     StagedRing::Lease& staged = copied.staged;
-    check(cudaStreamWaitEvent(stream, staged->copied.get(), 0), "cudaStreamWaitEvent", place);
+    check(cudaStreamWaitEvent(to.stream, staged->copied.get(), 0), "cudaStreamWaitEvent", place);
     StagedBatch from{.data = staged->data, .target = staged->target, .samples = batch.size()};
     if (settings_.format.augments) from.transforms = staged->transforms + nth * batch.indices.size();
     if (copied.samples.kept) from.rows = staged->rows;
     if (has_target()) from.target_elements = batch.target.elements();
-    converter_.enqueue(from, data, target, stream, place);
-    staged.read_on(stream, place);
-    if (copied.samples.kept) store_->read_on(stream, place);
+    for (const auto& [number, offset] : layout_.fields) {
+      const HostTensor& values = batch.fields[number].values;
+      from.fields.push_back({.values = staged->memory.get() + offset,
+                             .bytes = static_cast<std::size_t>(values.elements()) * size_of(values.dtype)});
+    }
+    converter_.enqueue(from, to, place);
+    staged.read_on(to.stream, place);
+    if (copied.samples.kept) store_->read_on(to.stream, place);
   }
 
   // Returns the batch for the consumer: in memory that `provide` gives, else in a slot of the ring, converted
@@ -297,29 +308,22 @@ class CudaDevice final : public Device {
     std::unique_ptr<OutputRing::Slot>& output = copied.output;
     refuse_if_lost();
     const CallPlace place = CallPlace::of(settings_.device, batch);
-    const DeviceFormat& format = settings_.format;
-    DeviceTensor data{nullptr, format.to, batch.data.shape,
-                      dense_strides(batch.data.shape, format.out_channels_last)};
-    DeviceTensor target;
-    if (has_target()) {
-      target = {nullptr, format.target_to, batch.target.shape, dense_strides(batch.target.shape, false)};
-    }
+    DeviceTensors tensors = describe(batch, settings_.format, layout_);
     try {
       if (provide) {
         if (output) ring_->give_back(std::move(output));
-        const DeviceOutput given = provide(settings_.device, data, has_target() ? &target : nullptr);
+        DeviceOutput given = provide(settings_.device, tensors);
+        given.fields.resize(tensors.fields.size());
         const MutexLock lock(enqueue_mutex_);
         const DeviceGuard guard(settings_.device);
-        check_given(place, given, data, has_target() ? &target : nullptr);
-        data.data = given.data;
-        target.data = given.target;
+        check_given(place, given, tensors);
         try {
-          convert_on(given.stream, batch, copied, given.data, given.target, nth, place);
+          convert_into(given, batch, copied, nth, place);
         } catch (...) {
           ignore_error(cudaStreamSynchronize(given.stream));
           throw;
         }
-        return make_given_batch(place, given, std::move(data), std::move(target));
+        return make_given_batch(place, given, placed_in(given, std::move(tensors)));
       }
       const MutexLock lock(enqueue_mutex_);
       const DeviceGuard guard(settings_.device);
@@ -333,9 +337,8 @@ class CudaDevice final : public Device {
           throw;
         }
       }
-      data.data = output->data;
-      if (has_target()) target.data = output->target;
-      return ring_->hand_over(std::move(output), std::move(data), std::move(target), place);
+      tensors = placed_in(output->output, std::move(tensors));
+      return ring_->hand_over(std::move(output), std::move(tensors), place);
     } catch (const CudaError& error) {
       note_if_lost(error);
       throw;

@@ -32,7 +32,7 @@ struct CudaDeviceSettings {
 };
 
 /// Creates a Device that delivers to one GPU. Batches are assembled in pinned memory. One asynchronous copy
-/// on the device's copy stream transfers target, transforms and data of a batch
+/// on the device's copy stream transfers target, fields, transforms and data of a batch
 /// (cuda/memory/slot_layout.hpp); a second stream converts, so that the copy of one batch overlaps with the
 /// kernel of the previous one. A batch that is delivered to memory of the consumer is converted on the
 /// consumer's stream. Streams wait for each other by events. The host waits for none of them, except for a

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "cuda/runtime/check.hpp"
@@ -13,7 +15,7 @@
 namespace h5feed::gpu {
 namespace {
 
-void check_address(const CallPlace& place, const char* name, const void* address,
+void check_address(const CallPlace& place, std::string_view name, const void* address,
                    const DeviceTensor& tensor) {
   std::int64_t elements = 1;
   for (const std::int64_t extent : tensor.shape) elements *= extent;
@@ -36,16 +38,11 @@ void check_address(const CallPlace& place, const char* name, const void* address
 
 class GivenBatch final : public DeviceBatch {
  public:
-  GivenBatch(const CallPlace& place, const DeviceOutput& given, DeviceTensor data, DeviceTensor target)
-      : place_(place),
-        stream_(given.stream),
-        owner_(given.owner),
-        data_(std::move(data)),
-        target_(std::move(target)) {}
+  GivenBatch(const CallPlace& place, const DeviceOutput& given, DeviceTensors tensors)
+      : place_(place), stream_(given.stream), owner_(given.owner), tensors_(std::move(tensors)) {}
 
   int device() const noexcept override { return place_.device; }
-  const DeviceTensor& data() const noexcept override { return data_; }
-  const DeviceTensor& target() const noexcept override { return target_; }
+  const DeviceTensors& tensors() const noexcept override { return tensors_; }
 
   std::shared_ptr<void> owner() const noexcept override { return owner_; }
 
@@ -61,21 +58,23 @@ class GivenBatch final : public DeviceBatch {
   const CallPlace place_;
   const cudaStream_t stream_;
   const std::shared_ptr<void> owner_;
-  const DeviceTensor data_;
-  const DeviceTensor target_;
+  const DeviceTensors tensors_;
 };
 
 }  // namespace
 
-void check_given(const CallPlace& place, const DeviceOutput& given, const DeviceTensor& data,
-                 const DeviceTensor* target) {
-  check_address(place, "data", given.data, data);
-  if (target != nullptr) check_address(place, "target", given.target, *target);
+void check_given(const CallPlace& place, const DeviceOutput& given, const DeviceTensors& tensors) {
+  check_address(place, "data", given.data, tensors.data);
+  if (tensors.target) check_address(place, "target", given.target, *tensors.target);
+  for (std::size_t i = 0; i < tensors.fields.size(); ++i) {
+    const DeviceField& field = tensors.fields[i];
+    check_address(place, fmt::format("field \"{}\"", field.name), given.fields[i], field.values);
+  }
 }
 
 std::shared_ptr<DeviceBatch> make_given_batch(const CallPlace& place, const DeviceOutput& given,
-                                              DeviceTensor data, DeviceTensor target) {
-  return std::make_shared<GivenBatch>(place, given, std::move(data), std::move(target));
+                                              DeviceTensors tensors) {
+  return std::make_shared<GivenBatch>(place, given, std::move(tensors));
 }
 
 }  // namespace h5feed::gpu

@@ -16,21 +16,34 @@ namespace {
 
 constexpr int kDevicePoison = 0xFB;
 
+std::size_t bytes_of_slot(const SlotBytes& bytes) {
+  std::size_t sum = aligned_for_device(bytes.data) + aligned_for_device(bytes.target);
+  for (const std::size_t field : bytes.fields) sum += aligned_for_device(field);
+  return sum;
+}
+
 }  // namespace
 
 struct OutputRing::State {
   State(const Settings& from, std::shared_ptr<MemoryLedger> to)
       : settings(from),
         ledger(std::move(to)),
-        slot_bytes(aligned_for_device(from.bytes.data) + aligned_for_device(from.bytes.target)),
+        slot_bytes(bytes_of_slot(from.bytes)),
         compute(make_stream(from.device)) {}
 
   std::unique_ptr<Slot> allocate(const CallPlace& place) const {
     auto slot = std::make_unique<Slot>();
     slot->ready = make_event(place);
     slot->memory = CountedMemory(slot_bytes, place, ledger);
-    slot->data = slot->memory.get();
-    slot->target = slot->data + aligned_for_device(settings.bytes.data);
+    std::byte* next = slot->memory.get();
+    const auto take = [&next](std::size_t bytes) {
+      return std::exchange(next, next + aligned_for_device(bytes));
+    };
+    slot->output = {
+        .data = take(settings.bytes.data), .target = take(settings.bytes.target), .stream = compute.get()};
+    for (const std::size_t bytes : settings.bytes.fields) {
+      if (bytes > 0) slot->output.fields.push_back(take(bytes));
+    }
     return slot;
   }
 
@@ -55,7 +68,8 @@ struct OutputRing::State {
       check(cudaStreamWaitEvent(compute.get(), slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
     slot.consumers = 0;  // the stream of the next kernel has waited for them
-    check(cudaMemsetAsync(slot.data, kDevicePoison, slot_bytes, compute.get()), "cudaMemsetAsync", place);
+    check(cudaMemsetAsync(slot.memory.get(), kDevicePoison, slot_bytes, compute.get()), "cudaMemsetAsync",
+          place);
   }
 
   void put(std::unique_ptr<Slot> slot) H5FEED_EXCLUDES(mutex) {
@@ -84,13 +98,9 @@ struct OutputRing::State {
 
 class OutputRing::HeldBatch final : public DeviceBatch {
  public:
-  HeldBatch(std::shared_ptr<State> state, std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target,
+  HeldBatch(std::shared_ptr<State> state, std::unique_ptr<Slot> slot, DeviceTensors tensors,
             const CallPlace& place)
-      : place_(place),
-        state_(std::move(state)),
-        slot_(std::move(slot)),
-        data_(std::move(data)),
-        target_(std::move(target)) {}
+      : place_(place), state_(std::move(state)), slot_(std::move(slot)), tensors_(std::move(tensors)) {}
 
   ~HeldBatch() override {
     try {
@@ -105,8 +115,7 @@ class OutputRing::HeldBatch final : public DeviceBatch {
   }
 
   int device() const noexcept override { return state_->settings.device; }
-  const DeviceTensor& data() const noexcept override { return data_; }
-  const DeviceTensor& target() const noexcept override { return target_; }
+  const DeviceTensors& tensors() const noexcept override { return tensors_; }
 
   void use_on(GpuStream stream) override {
     const MutexLock lock(mutex_);
@@ -119,8 +128,7 @@ class OutputRing::HeldBatch final : public DeviceBatch {
   const CallPlace place_;
   std::shared_ptr<State> state_;
   std::unique_ptr<Slot> slot_;
-  DeviceTensor data_;
-  DeviceTensor target_;
+  const DeviceTensors tensors_;
   Mutex mutex_;
   std::vector<GpuStream> streams_;  // guarded by `mutex_`; the destructor runs alone
 };
@@ -163,9 +171,9 @@ std::unique_ptr<OutputRing::Slot> OutputRing::acquire(const CallPlace& place) {
   return slot;
 }
 
-std::shared_ptr<DeviceBatch> OutputRing::hand_over(std::unique_ptr<Slot> slot, DeviceTensor data,
-                                                   DeviceTensor target, const CallPlace& place) {
-  return std::make_shared<HeldBatch>(state_, std::move(slot), std::move(data), std::move(target), place);
+std::shared_ptr<DeviceBatch> OutputRing::hand_over(std::unique_ptr<Slot> slot, DeviceTensors tensors,
+                                                   const CallPlace& place) {
+  return std::make_shared<HeldBatch>(state_, std::move(slot), std::move(tensors), place);
 }
 
 void OutputRing::give_back(std::unique_ptr<Slot> slot) noexcept {

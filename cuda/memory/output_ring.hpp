@@ -39,8 +39,7 @@ class OutputRing {
   /// One buffer with its events.
   struct Slot {
     CountedMemory memory;
-    std::byte* data = nullptr;
-    std::byte* target = nullptr;
+    DeviceOutput output;          ///< Places of the tensors in `memory`, and the stream of the ring
     Event ready;                  ///< Recorded after the kernels that write the slot
     std::vector<Event> consumed;  ///< The first `consumers` were recorded after the consumer's use
     /// Number of events in `consumed` that the stream of the ring has not waited for. Whoever makes it wait
@@ -63,7 +62,7 @@ class OutputRing {
 
   /// Returns the batch of `place`, which owns the slot. The caller has enqueued the work that fills the slot
   /// and recorded `slot->ready` after it.
-  std::shared_ptr<DeviceBatch> hand_over(std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target,
+  std::shared_ptr<DeviceBatch> hand_over(std::unique_ptr<Slot> slot, DeviceTensors tensors,
                                          const CallPlace& place);
 
   /// Takes back a slot that only the stream of the ring has used since `acquire`. Keeps the events that this

@@ -44,6 +44,8 @@ struct BatchSlot {
   std::shared_ptr<DeviceBatch> gpu = {};
   /// Memory of the targets; undefined if the dataset has no target.
   HostTensor target;
+  /// Memory of each of `Batch::fields`; null, or missing at the end: it is not part of the slot.
+  std::vector<std::shared_ptr<std::byte>> fields = {};
   bool free = true;  ///< false: no slot was available, and this one is empty
 };
 
@@ -66,12 +68,14 @@ struct SlotRequest {
   std::uint64_t first_turn = 0;                ///< turn of its first sample; the others follow it
 };
 
-/// Bytes of the two tensors of a full batch.
+/// Bytes of the tensors of a full batch.
 struct SlotBytes {
   /// Bytes of the samples.
   std::size_t data = 0;
   /// Bytes of the targets.
   std::size_t target = 0;
+  /// Bytes of each of `Batch::fields`; 0, or missing at the end: the field is not part of the slot.
+  std::vector<std::size_t> fields = {};
 };
 
 /// Provides workers with memory to assemble batches in, and turns an assembled batch into the delivered one.

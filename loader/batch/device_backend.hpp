@@ -19,7 +19,7 @@ namespace h5feed {
 
 /// Layout of batches in a host slot, and their layout and conversion on the device.
 struct DeviceFormat {
-  SlotBytes slot;          ///< Bytes of a full batch in host memory
+  SlotBytes slot;          ///< Bytes of a full batch in host memory; fields are delivered as they are there
   std::uint64_t rows = 1;  ///< Samples of a full batch
   DType from = DType::u8;
   DType to = DType::u8;

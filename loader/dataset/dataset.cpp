@@ -270,17 +270,15 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
                      .fields = {},
                      .tiling = tiling,
                      .remote = pool->places().remote(),
-                     .sparse = std::move(matrix),
-                     .target_names = std::move(column.names)};
+                     .sparse = std::move(matrix)};
   if (episodes) {
     state.options.episodes = episodes->options();
     state.data.belonging = episodes->rows_of(kData);
   }
   if (target) state.target = make_target(target->found(), info, tiling, placed(kTarget));
-  for (std::size_t i = 0; i < named.size(); ++i) {
+  for (std::size_t i = 0; i < named.size(); ++i)
     state.fields.push_back(named[i].finish(info, tiling, placed(kFirstNamed + i)));
-    state.fields.back().names = std::move(columns[i].names);
-  }
+  name_codes(state, std::move(column), std::move(columns));
   if (tiling) apply_labels(state);
   if (episodes) state.episodes = episodes->finish(state);
   std::shared_ptr<const SampleSubset> kept = state.kept;

@@ -128,10 +128,17 @@ struct DatasetState {
   const RowLayout& sample_layout() const noexcept {
     return episodes ? episodes->groups.samples : data.map.rows();
   }
-  /// Returns whether fields with windows bring fields that say which of their rows exist.
-  bool says_valid() const noexcept {
-    return episodes && options.episodes &&
-           (options.episodes->missing_before != 0 || options.episodes->missing_after != 0);
+  /// Returns the numbers of the fields with windows that bring a further field, which says which of their
+  /// rows exist. Throws std::bad_alloc.
+  std::vector<std::size_t> fields_with_valid() const {
+    std::vector<std::size_t> numbers;
+    if (!episodes || !options.episodes) return numbers;
+    if (options.episodes->missing_before == 0 && options.episodes->missing_after == 0) return numbers;
+    for (std::size_t number = 0; number < num_fields(); ++number) {
+      const Field* const rows = field(number);
+      if (rows != nullptr && rows->belonging.timed()) numbers.push_back(number);
+    }
+    return numbers;
   }
   /// Returns the decoded bytes of one sample in the stored types: its data, on average if it is a sparse row,
   /// target and named fields, without ragged ones, whose samples differ in length.

@@ -88,6 +88,32 @@ std::string shown(const SparseOptions::Column& column) {
   return fmt::format("\"{}\"", std::get<std::string>(column));
 }
 
+// Throws unless the codes of a categorical column are integers from −1, for missing values, to below the
+// number of names. Fields that are not in memory are not read for it.
+void check_codes(const Field& field, std::uint64_t names) {
+  const DatasetInfo& info = field.info();
+  if (!is_integer(info.dtype)) {
+    throw DatasetError(
+        fmt::format("{} ({}) must be integers, as it holds the codes of categories; write the file again",
+                    info.place(), info.shape_text()));
+  }
+  if (!field.is_resident()) return;
+  with_type_of(info.dtype, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) {
+      const std::span codes(reinterpret_cast<const T*>(field.resident.data()),
+                            field.resident.size() / sizeof(T));
+      for (std::size_t row = 0; row < codes.size(); ++row) {
+        const auto code = static_cast<std::int64_t>(codes[row]);
+        if (code == -1 || (code >= 0 && static_cast<std::uint64_t>(code) < names)) continue;
+        throw DatasetError(fmt::format(
+            "{}: row {} has the code {}, and there are {} categories; restore the file from a good copy",
+            info.place(), row, codes[row], names));
+      }
+    }
+  });
+}
+
 // Throws if the options do not fit data that is a sparse matrix.
 void check_sparse_options(const DatasetOptions& options) {
   const auto refuse = [](std::string_view option, std::string_view why) {
@@ -290,6 +316,16 @@ CategoricalColumn column_of(const std::string& path, const std::vector<std::file
         file.string(), short_path(path), files.front().string()));
   }
   return column;
+}
+
+void name_codes(DatasetState& state, CategoricalColumn target, std::vector<CategoricalColumn> fields) {
+  if (!target.names.empty()) check_codes(*state.target, target.names.size());
+  state.target_names = std::move(target.names);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    NamedField& field = state.fields[i];
+    if (!fields[i].names.empty() && field.rows) check_codes(*field.rows, fields[i].names.size());
+    field.names = std::move(fields[i].names);
+  }
 }
 
 }  // namespace h5feed

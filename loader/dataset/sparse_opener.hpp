@@ -61,4 +61,8 @@ std::unique_ptr<SparseOpener> sparse_opener(const DatasetOptions& options, const
 CategoricalColumn column_of(const std::string& path, const std::vector<std::filesystem::path>& files,
                             FilePool& pool);
 
+/// Gives the target and the named fields of `state` the names of their codes; `fields` has a column for each.
+/// Throws DatasetError for codes that are no integers or, in fields that are in memory, have no name.
+void name_codes(DatasetState& state, CategoricalColumn target, std::vector<CategoricalColumn> fields);
+
 }  // namespace h5feed

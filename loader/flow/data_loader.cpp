@@ -49,11 +49,14 @@ OptionalBatch<Batch> DataLoader::next_into(const ProvideOutput& provide) {
 }
 
 OptionalBatch<Batch> DataLoader::next_into(const DeviceTensor& data, const DeviceTensor& target,
-                                           GpuStream stream) {
-  return state_->next([&](int, const DeviceTensor& data_of_batch, const DeviceTensor* target_of_batch) {
-    check_room("data", data, data_of_batch);
-    if (target_of_batch != nullptr) check_room("target", target, *target_of_batch);
-    return DeviceOutput{data.data, target.data, stream};
+                                           GpuStream stream, const std::vector<DeviceField>& fields) {
+  return state_->next([&](int, const DeviceTensors& batch) {
+    check_room("data", data, batch.data);
+    if (batch.target) check_room("target", target, *batch.target);
+    refuse_other_fields(fields, batch.fields);
+    DeviceOutput output{data.data, target.data, stream};
+    for (const DeviceField& field : batch.fields) output.fields.push_back(find_room(fields, field).data);
+    return output;
   });
 }
 
@@ -83,8 +86,8 @@ LoaderStats DataLoader::stats() const {
   stats.cache_bytes = state_->cache.stats().held_bytes + state_->chunks.row_bytes_held();
   stats.outputs_held_bytes = state_->device->lent_bytes();
   stats.outputs_allocated = state_->device->allocations();
-  const SlotBytes slot = state_->slot_bytes();
-  stats.in_flight_bytes = state_->ring.size() * (slot.data + slot.target) * state_->resolved.format.outputs;
+  stats.in_flight_bytes =
+      state_->ring.size() * batch_bytes(state_->resolved.format, state_->resolved.options);
   const DeviceMemoryUse memory = state_->device->memory();
   stats.pinned_bytes = memory.pinned;
   stats.pageable_batches = memory.pageable_slots;

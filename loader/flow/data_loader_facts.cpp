@@ -18,12 +18,21 @@
 
 namespace h5feed {
 
+SelfTuning::Choice DataLoader::State::in_use() const {
+  if (tuning) return tuning->choice();
+  return {resolved.options.num_workers, resolved.options.prefetch_batches, resolved.options.io_depth};
+}
+
 VerdictFacts DataLoader::State::verdict_facts() const {
   const ResolvedOptions& options = resolved.options;
+  const double share = cpu_share(limits, options.local_world_size);
   return {.rank = options.rank,
           .num_workers = in_use().workers,
-          .usable_cpus = std::max<std::int64_t>(1, std::llround(cpu_share(limits, options.local_world_size))),
+          .usable_cpus = std::max<std::int64_t>(1, std::llround(share)),
+          .headroom = headroom,
           .self_tuning = options.self_tuning,
+          .cpu_limit = options.self_tuning && options.cpu_limit < share ? std::optional(options.cpu_limit)
+                                                                        : std::nullopt,
           .samples = static_cast<std::uint64_t>(options.samples_per_epoch),
           .chunks = static_cast<std::uint64_t>(std::llround(static_cast<double>(options.chunks_per_epoch) *
                                                             dataset->data.map.pieces_in_use())),
@@ -58,7 +67,7 @@ DataFacts DataLoader::State::data_facts() const {
   facts.optimum = forecast;
   if (dataset->mixture) facts.mixture = mixture_line(*dataset->mixture);
   if (resolved.options.echo_factor > 1) facts.mixing = mixing_of(*dataset, resolved.options);
-  if (tuning) facts.tuning = tuning->summary();
+  if (tuning && !headroom) facts.tuning = tuning->summary();
   return facts;
 }
 

@@ -130,13 +130,15 @@ void DataLoader::State::restore(const LoaderState& saved) {
     throw StateError(
         fmt::format("the saved state is at position {} of an epoch that has {}", place.position, positions));
   }
-  std::deque<Stretch> parts = stretches_after(place, spec, saved.epoch);
+  Upcoming restored{saved.epoch, stretches_after(place, spec, saved.epoch)};
   ring.cancel_all();
+  // Nothing below throws: the state would be half restored.
   delivering.running = false;
   epoch_clock.stop();
   gpu_window.stop();
   resolved.options.seed = saved.seed;
-  upcoming = {saved.epoch, std::move(parts)};
+  upcoming.epoch = restored.epoch;
+  upcoming.stretches.swap(restored.stretches);
   delivering.rest.clear();
   delivering.drop_repeats();
   issuing.plan.reset();

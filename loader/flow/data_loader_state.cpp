@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -44,12 +45,14 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       trace(make_trace(user)),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       tuning(resolved.options.self_tuning
-                 ? std::make_optional<SelfTuning>(tuning_bounds(user), counters, thread_clocks,
-                                                  user.cpu_limit ? "cpu_limit" : limits.cpus_bound_by)
+                 ? std::make_optional<SelfTuning>(
+                       tuning_bounds(user), counters, thread_clocks,
+                       user.cpu_limit ? "cpu_limit"
+                                      : cpu_share_bound_by(limits, resolved.options.local_world_size))
                  : std::nullopt),
       ledger(counters),
       gpu_window(user.gpu_probe),
-      epoch_log(user.epoch_log, user.headroom),
+      epoch_log(user.epoch_log),
       layout(cache_layout(*dataset, resolved.options)),
       own_cache(resolved.options.cache_policy == CachePolicy::lru
                     ? nullptr
@@ -66,6 +69,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       prefetcher(assembler, chunks, ring, look_ahead,
                  {in_use().workers, user.worker_init_fn, user.collate_fn, trace,
                   faults ? &faults->bad : nullptr, counters, tuning ? &thread_clocks : nullptr}) {
+  assembler.set_prefetched(in_use().batches);
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
@@ -162,16 +166,12 @@ WorkerController::Bounds DataLoader::State::tuning_bounds(const DataLoaderOption
   return bounds;
 }
 
-SelfTuning::Choice DataLoader::State::in_use() const {
-  if (tuning) return tuning->choice();
-  return {resolved.options.num_workers, resolved.options.prefetch_batches, resolved.options.io_depth};
-}
-
 void DataLoader::State::tune(const BatchJob& taken) {
   if (!tuning) return;
   const std::optional<SelfTuning::Choice> choice = tuning->delivered(ring.num_complete(), taken.number > 0);
   if (!choice) return;
   look_ahead.set_room(look_ahead_room(*dataset, resolved.options, choice->workers, choice->batches));
+  assembler.set_prefetched(choice->batches);
   chunks.set_reads_ahead(choice->reads);
   prefetcher.set_active(choice->workers);
 }
@@ -180,12 +180,16 @@ void DataLoader::State::set_epoch(std::uint64_t number) { upcoming.select(number
 
 void DataLoader::State::start_epoch() {
   const bool may_be_prefetched = !delivering.running;
+  Upcoming after;
+  after.select(upcoming.epoch + 1, whole_epoch());
   delivering.running = false;  // also if the sampler of the epoch throws
   start_round(upcoming.stretches.front(), upcoming.epoch, may_be_prefetched);
+  // Nothing here throws: an epoch that has half begun could not be started again.
   delivering.epoch = upcoming.epoch;
-  delivering.rest = std::move(upcoming.stretches);
+  delivering.rest.swap(upcoming.stretches);
   delivering.rest.pop_front();
-  set_epoch(delivering.epoch + 1);
+  upcoming.epoch = after.epoch;
+  upcoming.stretches.swap(after.stretches);
   delivering.bad_samples = 0;
   delivering.running = true;
   epoch_clock.start();
@@ -216,14 +220,16 @@ RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of
 }
 
 void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round) {
-  issuing.start(part, of_epoch, plan_of(part, of_epoch), in_round);
+  const std::shared_ptr<const EpochPlan> plan = plan_of(part, of_epoch);
   if (resolved.options.cache_policy == CachePolicy::clairvoyant || keeps_on_gpu) {
     // The next round is only predicted: the rest of the epoch after a partial stretch, else the next epoch.
     const std::uint64_t after = part.finishes_echo() ? of_epoch : of_epoch + 1;
     Stretch next = whole_epoch();
     if (part.finishes_echo()) next.start = part.end;
-    chunks.future().issue(round_of(issuing.plan, of_epoch), round_of(plan_of(next, after), after));
+    chunks.future().issue(round_of(plan, of_epoch), round_of(plan_of(next, after), after));
   }
+  // After all that may throw: jobs of a round that `future` does not know would be taken for others.
+  issuing.start(part, of_epoch, plan, in_round);
 }
 
 // Fills the ring with as many jobs as are to be prefetched. With workers, jobs of the next round follow the
@@ -239,16 +245,36 @@ void DataLoader::State::issue_jobs() {
       continue;
     }
     look_ahead.advance(issuing.plan, issuing.number);
-    auto job = std::make_shared<BatchJob>(issuing.ticket++, issuing.round, issuing.plan, issuing.epoch,
-                                          issuing.number++);
+    auto job = std::make_shared<BatchJob>(issuing.ticket, issuing.round, issuing.plan, issuing.epoch,
+                                          issuing.number);
     job->first_turn = chunks.future().first_turn(job->number);
     job->seed = resolved.options.seed;
     job->first_repeat = issuing.stretch.first_repeat;
     job->end_repeat = issuing.stretch.end_repeat;
     ring.push(job);
     chunks.forget_before(ring.front()->first_turn);
-    prefetcher.submit(std::move(job));
+    try {
+      prefetcher.submit(std::move(job));
+    } catch (...) {
+      ring.drop_last();
+      throw;
+    }
+    ++issuing.ticket;
+    ++issuing.number;
   }
+}
+
+void DataLoader::State::steer(const BatchJob& taken) {
+  try {
+    tune(taken);
+    if (resolved.options.num_workers > 0) issue_jobs();
+  } catch (const std::bad_alloc&) {
+    // The batch is right. Whoever waits for the next one issues its job, and throws if memory still lacks.
+  }
+}
+
+void DataLoader::State::ensure_issued() {
+  if (resolved.options.num_workers == 0 || ring.size() == 0) issue_jobs();
 }
 
 // Returns false if issuing failed, e.g. because a sampler threw. The call that starts the epoch asks the
@@ -335,9 +361,13 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     delivering.running = false;
     epoch_clock.stop();
     gpu_window.stop();
-    epoch_log.end(counted(), verdict_facts());
-    if (stats_file.publishes()) publish();
-    advise_storage();
+    try {
+      epoch_log.end(counted(), verdict_facts());
+      if (stats_file.publishes()) publish();
+      advise_storage();
+    } catch (const std::bad_alloc&) {
+      // Lines are lost. Thrown on, the end of the epoch would be, and the next call would begin another one.
+    }
     return std::nullopt;
   }
   const bool echoed = delivering.echo_pending();

@@ -117,7 +117,14 @@ struct DataLoader::State {
   /// Issues the round after the running one. Returns false if that failed, e.g. because a sampler threw.
   bool issue_next_round();
   /// Submits jobs until as many are in flight as are to be prefetched, or no round can be issued ahead.
+  /// Throws std::bad_alloc; the next call goes on with the same job.
   void issue_jobs();
+  /// Submits jobs before a wait for one of the running round, if none may be there: without workers, or if
+  /// memory lacked when they were due.
+  void ensure_issued();
+  /// Submits the jobs that follow a batch that was taken, after self-tuning has heard of it; leaves that to
+  /// `ensure_issued` if memory lacks.
+  void steer(const BatchJob& taken);
   /// Returns what self-tuning may choose.
   WorkerController::Bounds tuning_bounds(const DataLoaderOptions& user) const;
   /// Returns the workers, batches and reads in use: chosen by self-tuning, or as resolved. Thread-safe.
@@ -163,7 +170,7 @@ struct DataLoader::State {
   ChunkCache& cache;
   const std::unique_ptr<Device> device;
   const std::unique_ptr<Faults> faults;  ///< null if data that cannot be read fails its batch
-  const BatchAssembler assembler;
+  BatchAssembler assembler;
   ChunkLoader chunks;
   TicketRing ring;
   LookAhead look_ahead;

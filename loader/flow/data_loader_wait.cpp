@@ -79,8 +79,8 @@ bool DataLoader::State::wait_ready(std::chrono::milliseconds limit) {
   const CountedWait counted(counters, ledger, in_use().workers, *device, trace.get(), delivering.taken);
   const bool in_order = resolved.options.in_order;
   auto until = Clock::now() + std::clamp<std::chrono::milliseconds>(limit, {}, kForever);
+  if (!at_end) ensure_issued();
   if (resolved.options.num_workers == 0) {
-    issue_jobs();
     while (!ring.is_complete(delivering.round, in_order)) {
       if (Clock::now() >= until) return false;
       prefetcher.run_one();
@@ -132,13 +132,12 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   std::shared_ptr<BatchJob> job;
   {
     const CountedWait counted(counters, ledger, in_use().workers, *device, trace.get(), delivering.taken);
-    if (resolved.options.num_workers == 0) issue_jobs();
+    ensure_issued();
     job = wait_for_batch();
   }
   ++delivering.delivered;
   ++delivering.taken;
-  tune(*job);
-  if (resolved.options.num_workers > 0) issue_jobs();
+  steer(*job);
   return job;
 }
 

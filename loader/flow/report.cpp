@@ -45,7 +45,7 @@ std::string gpu_verdict(const LoaderStats& stats, const Verdict& verdict) {
 // Returns the line about decodes; empty if no chunk was decoded.
 std::string decodes(const LoaderStats& stats, const DataFacts& data) {
   const std::uint64_t fresh = stats.samples - stats.samples_echoed;
-  if (stats.chunk_loads == 0 || fresh == 0) return {};
+  if (stats.chunk_loads == 0 || fresh == 0 || data.verdict.headroom) return {};
   const double epochs = ratio(fresh, data.verdict.samples);
   const double per_chunk = ratio(stats.chunk_loads, data.verdict.chunks) / epochs;
   std::string text = fmt::format("decodes: {:.2f} per chunk and epoch", per_chunk);

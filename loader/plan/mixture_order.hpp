@@ -59,7 +59,7 @@ class MixtureOrder final : public SampleOrder {
   const std::uint64_t key_;
   const OrderOfSet order_of_set_;
   mutable Mutex mutex_;
-  // What was used last: consecutive positions need it again.
+  // Block and passes of the last call: consecutive positions need them again.
   mutable std::shared_ptr<const Block> last_block_ H5FEED_GUARDED_BY(mutex_);
   mutable std::vector<Pass> last_passes_ H5FEED_GUARDED_BY(mutex_);  // one per set
 };

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches as users see them."""
 
+from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ class Field(NamedTuple):
 
     `values` has the shape (B, …); with collate="pad" (B, L, …), and `lengths` (B,) says how many rows of each
     sample are its own; with collate="ragged" (sum of lengths, …), and sample i is
-    `values[offsets[i]:offsets[i + 1]]`.
+    `values[offsets[i]:offsets[i + 1]]`. If the batch is on a GPU, so are the values of fields with collate="stack".
     """
 
     values: Any
@@ -46,11 +47,14 @@ class Batch(tuple[Array, ...], Generic[Array]):
     """
 
     _raw: "_core.Batch | None" = None
+    _given: Mapping[str, Array] = {}
 
     @classmethod
-    def _of(cls, arrays: tuple[Array, ...], raw: "_core.Batch | None") -> Self:
+    def _of(cls, arrays: tuple[Array, ...], raw: "_core.Batch | None", given: Mapping[str, Array] = {}) -> Self:
+        """Makes a batch; `given` holds the values of fields that the core wrote to memory of the consumer."""
         batch = tuple.__new__(cls, arrays)
         batch._raw = raw
+        batch._given = given
         return batch
 
     @property
@@ -75,10 +79,11 @@ class Batch(tuple[Array, ...], Generic[Array]):
 
     @property
     def fields(self) -> dict[str, Field]:
-        """The fields of `Dataset.open(fields=…)` by name, as NumPy arrays."""
+        """The fields of `Dataset.open(fields=…)` by name: NumPy arrays, but of h5feed.torch tensors, and DeviceArrays on a GPU."""
         named = {}
-        for name, *tensors in self._held.fields:
-            named[name] = Field(*(None if tensor is None else self._field_array(tensor) for tensor in tensors))
+        for name, values, *lengths in self._held.fields:
+            array = self._given[name] if name in self._given else self._field_array(values)
+            named[name] = Field(array, *(None if tensor is None else self._field_array(tensor) for tensor in lengths))
         return named
 
     @property
@@ -107,8 +112,8 @@ class Batch(tuple[Array, ...], Generic[Array]):
         return self._held.repeat
 
     @staticmethod
-    def _field_array(tensor: "_core.Tensor") -> Any:
-        return tensor.numpy()
+    def _field_array(tensor: "_core.Tensor | _core.DeviceArray") -> Any:
+        return tensor if isinstance(tensor, _core.DeviceArray) else tensor.numpy()
 
     @property
     def _held(self) -> "_core.Batch":

@@ -293,8 +293,8 @@ class DataLoader(Loader[Batch[Any]]):
     `sampler` and `batch_sampler` are functions from the epoch to sample numbers (lists of them), or samplers of
     PyTorch.
 
-    With device="cuda:N" a batch holds DeviceArrays in the memory of that GPU, for other libraries to take over:
-    `cupy.from_dlpack(batch.data)`.
+    With device="cuda:N" a batch, with its fields of collate="stack", holds DeviceArrays in the memory of that GPU, for
+    other libraries to take over: `cupy.from_dlpack(batch.data)`.
     """
 
     def _adapt(self, options: dict[str, Any]) -> None:

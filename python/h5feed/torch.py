@@ -22,7 +22,8 @@ from ._sparse import SparseRows
 _from_dlpack = torch.utils.dlpack.from_dlpack
 _NO_TYPES_OF_TORCH = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}
 _TYPES_OF_TORCH = {"u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-                   "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+                   "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
+                   **{name: getattr(torch, dtype) for name, dtype in _NO_TYPES_OF_TORCH.items() if hasattr(torch, dtype)}}
 _cuda: Any = torch.cuda  # not all of it has types
 _sparse_csr_tensor: Callable[..., torch.Tensor] = torch.sparse_csr_tensor  # its types lack the form that takes the parts
 _log = logging.getLogger("h5feed")
@@ -35,14 +36,15 @@ class Batch(_Batch[torch.Tensor]):
 
     def to(self, *args: Any, **kwargs: Any) -> "Batch":
         """Returns the batch with `Tensor.to` applied to data and target."""
-        return Batch._of(tuple(tensor.to(*args, **kwargs) for tensor in self), self._raw)
+        return Batch._of(tuple(tensor.to(*args, **kwargs) for tensor in self), self._raw, self._given)
 
     def pin_memory(self) -> "Batch":
         """Returns a copy in pinned memory, for asynchronous copies to a GPU."""
-        return Batch._of(tuple(tensor.pin_memory() for tensor in self), self._raw)
+        return Batch._of(tuple(tensor.pin_memory() for tensor in self), self._raw, self._given)
 
     @staticmethod
-    def _field_array(tensor: "_core.Tensor") -> torch.Tensor:
+    def _field_array(tensor: "_core.Tensor | _core.DeviceArray") -> torch.Tensor:
+        assert isinstance(tensor, _core.Tensor)  # torch gave the memory of all others
         return _tensor(tensor)
 
 
@@ -62,9 +64,10 @@ class DataLoader(Loader[Batch]):
     `seed` is drawn from torch's default generator, so that `torch.manual_seed` determines the order; with
     several ranks it must be set, to the same value on each.
 
-    With device="cuda:N" the tensors are on that GPU, in memory of torch's allocator. They are made on the stream that
-    is current for the GPU when the batch is taken: use them on that stream, or call record_stream(), as for any
-    tensor. "cuda" is torch's current device. With pin_memory=True the tensors are in memory that torch pinned.
+    With device="cuda:N" the tensors are on that GPU, in memory of torch's allocator, also those of fields with
+    collate="stack". They are made on the stream that is current for the GPU when the batch is taken: use them on that
+    stream, or call record_stream(), as for any tensor. "cuda" is torch's current device. With pin_memory=True the tensors
+    of data and target are in memory that torch pinned.
     """
 
     def _ranks(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
@@ -119,6 +122,9 @@ class DataLoader(Loader[Batch]):
             def provide(device: int, *described: _Description) -> tuple[int, ...]:
                 where = torch.device("cuda", device)
                 for dtype, shape, strides in described:
+                    if dtype not in _TYPES_OF_TORCH:
+                        raise DatasetError(f"a field is {_NO_TYPES_OF_TORCH[dtype]}, a type that torch {torch.__version__} does "
+                                           'not have; set its dtype, e.g. to "float32"')
                     tensors.append(torch.empty_strided(shape, strides, dtype=_TYPES_OF_TORCH[dtype], device=where))
                 return torch.cuda.current_stream(where).cuda_stream, *(tensor.data_ptr() for tensor in tensors)
 
@@ -130,7 +136,9 @@ class DataLoader(Loader[Batch]):
     def _item(self, fetched: Any) -> Any:
         if isinstance(fetched, tuple):
             raw, tensors = fetched
-            batch = Batch._of(tuple(tensors), raw)
+            names = [name for name, values, *_ in raw.fields if isinstance(values, _core.DeviceArray)]
+            count = len(tensors) - len(names)  # of data and target
+            batch = Batch._of(tuple(tensors[:count]), raw, dict(zip(names, tensors[count:])))
         else:
             batch = Batch._of(tuple(_tensor(tensor) for tensor in fetched.tensors()), fetched)
             if self._pin:
@@ -226,11 +234,11 @@ def _pinned_memory(size: int) -> tuple[int, torch.Tensor]:
 
 
 def _flatten(batch: Batch) -> tuple[list[Any], Any]:
-    return list(batch), batch._raw
+    return list(batch), (batch._raw, batch._given)
 
 
-def _unflatten(values: Any, raw: Any) -> Batch:
-    return Batch._of(tuple(values), raw)
+def _unflatten(values: Any, context: Any) -> Batch:
+    return Batch._of(tuple(values), *context)
 
 
 _pytree: Any = torch.utils._pytree

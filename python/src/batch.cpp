@@ -102,7 +102,9 @@ nb::object transforms(const Batch& batch) {
 nb::object fields(const Batch& batch) {
   nb::list list;
   for (const BatchField& field : batch.fields) {
-    list.append(nb::make_tuple(text_of(field.name), tensor_or_none(field.values),
+    const bool on_gpu = batch.gpu && !field.values.defined();
+    list.append(nb::make_tuple(text_of(field.name),
+                               on_gpu ? device_field(batch, field.name) : tensor_or_none(field.values),
                                tensor_or_none(field.offsets), tensor_or_none(field.lengths)));
   }
   return list;

@@ -65,9 +65,17 @@ void DeviceArray::use_on(std::int64_t stream) const {
 }
 
 nb::object device_arrays(const Batch& batch) {
-  nb::object data = nb::cast(DeviceArray(batch.gpu, false));
-  if (!batch.gpu->target().defined()) return nb::make_tuple(data);
-  return nb::make_tuple(data, DeviceArray(batch.gpu, true));
+  const DeviceTensors& tensors = batch.gpu->tensors();
+  nb::object data = nb::cast(DeviceArray(batch.gpu, tensors.data));
+  if (!tensors.target) return nb::make_tuple(data);
+  return nb::make_tuple(data, DeviceArray(batch.gpu, *tensors.target));
+}
+
+nb::object device_field(const Batch& batch, const std::string& name) {
+  for (const DeviceField& field : batch.gpu->tensors().fields) {
+    if (field.name == name) return nb::cast(DeviceArray(batch.gpu, field.values));
+  }
+  return nb::none();
 }
 
 void keep_in_forked_child(Batch& batch) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "h5feed/batch.hpp"
 #include "h5feed/device.hpp"
@@ -14,14 +15,15 @@ namespace h5feed::python {
 
 namespace nb = nanobind;
 
-/// The data or the target of a batch in GPU memory, which it keeps alive.
+/// A tensor of a batch in GPU memory, which it keeps alive.
 class DeviceArray {
  public:
-  DeviceArray(std::shared_ptr<DeviceBatch> batch, bool is_target)
-      : batch_(std::move(batch)), is_target_(is_target) {}
+  /// `tensor` is one of `batch->tensors()`.
+  DeviceArray(std::shared_ptr<DeviceBatch> batch, const DeviceTensor& tensor)
+      : batch_(std::move(batch)), tensor_(&tensor) {}
 
   const std::shared_ptr<DeviceBatch>& batch() const noexcept { return batch_; }
-  const DeviceTensor& tensor() const noexcept { return is_target_ ? batch_->target() : batch_->data(); }
+  const DeviceTensor& tensor() const noexcept { return *tensor_; }
 
   /// Makes work enqueued from now on on a stream wait for the batch, and reuse of its memory for that stream.
   /// `stream` is a cudaStream_t, or 1 or 2, CUDA's default streams. Raises ValueError for other numbers below
@@ -30,11 +32,14 @@ class DeviceArray {
 
  private:
   std::shared_ptr<DeviceBatch> batch_;
-  bool is_target_;
+  const DeviceTensor* tensor_;  // of `batch_`
 };
 
 /// Returns (data, target), or (data,), of a batch in GPU memory.
 nb::object device_arrays(const Batch& batch);
+
+/// Returns the values of a named field of a batch in GPU memory; None if they are in host memory.
+nb::object device_field(const Batch& batch, const std::string& name);
 
 /// Makes a batch in GPU memory safe against forks: the child, which cannot use CUDA, never frees it.
 void keep_in_forked_child(Batch& batch);

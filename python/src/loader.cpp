@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
@@ -90,18 +91,21 @@ nb::object description_of(const DeviceTensor& tensor) {
                         nb::tuple(nb::cast(tensor.strides)));
 }
 
-DeviceOutput call_provide(nb::handle provide, int device, const DeviceTensor& data,
-                          const DeviceTensor* target) {
+DeviceOutput call_provide(nb::handle provide, int device, const DeviceTensors& batch) {
   return with_gil([&] {
-    const auto address = [](nb::handle number) {
-      return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(number));
-    };
-    const nb::object given = target == nullptr
-                                 ? provide(device, description_of(data))
-                                 : provide(device, description_of(data), description_of(*target));
-    return DeviceOutput{.data = address(given[1]),
-                        .target = target == nullptr ? nullptr : address(given[2]),
-                        .stream = static_cast<GpuStream>(address(given[0]))};
+    nb::list described;
+    described.append(description_of(batch.data));
+    if (batch.target) described.append(description_of(*batch.target));
+    for (const DeviceField& field : batch.fields) described.append(description_of(field.values));
+    const nb::object given = provide(device, *described);
+    std::size_t taken = 0;
+    const auto next = [&] { return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(given[taken++])); };
+    DeviceOutput output;
+    output.stream = static_cast<GpuStream>(next());
+    output.data = next();
+    if (batch.target) output.target = next();
+    while (output.fields.size() < batch.fields.size()) output.fields.push_back(next());
+    return output;
   });
 }
 
@@ -195,9 +199,8 @@ OptionalBatch<Batch> PyLoader::wait_for_next(DataLoader& loader, nb::handle prov
   release_owners();
   const nb::gil_scoped_release release;
   if (!provide.is_valid()) return loader.next();
-  return loader.next_into([&](int device, const DeviceTensor& data, const DeviceTensor* target) {
-    return call_provide(provide, device, data, target);
-  });
+  return loader.next_into(
+      [&](int device, const DeviceTensors& tensors) { return call_provide(provide, device, tensors); });
 }
 
 nb::object PyLoader::next(std::uint64_t number) { return take(number, {}); }

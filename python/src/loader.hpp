@@ -40,8 +40,8 @@ class PyLoader {
   /// signal handler or a handler of the log raises loses no batch.
   nb::object next(std::uint64_t number);
   /// Returns the next batch as `next` does, in GPU memory that `provide` supplies: a function from the
-  /// ordinal of the GPU and (dtype, shape, strides in elements) of the data, and of the target if there is
-  /// one, to (stream, address of the data[, address of the target]).
+  /// ordinal of the GPU and (dtype, shape, strides in elements) of the data, of the target if there is one,
+  /// and of each of `DeviceTensors::fields`, to (stream, address of each of these tensors).
   nb::object next_into(std::uint64_t number, const nb::object& provide);
   /// Returns the ordinal of the GPU that batches are delivered to; None for the CPU.
   nb::object device() const { return device_ ? nb::cast(*device_) : nb::object(nb::none()); }

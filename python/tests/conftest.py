@@ -50,6 +50,13 @@ def dataset(gzip_file) -> h5feed.Dataset:
 
 
 @pytest.fixture(scope="module")
+def with_fields(gzip_file) -> h5feed.Dataset:
+    """`dataset` with the field boxes, and text, which is padded."""
+    return h5feed.Dataset.open(gzip_file, data="images", target="labels",
+                               fields=[{"name": "text", "collate": "pad"}, {"name": "boxes"}])
+
+
+@pytest.fixture(scope="module")
 def stored(gzip_file) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of `gzip_file` as h5py reads them."""
     with h5py.File(gzip_file) as file:
@@ -89,6 +96,12 @@ def gpu(monkeypatch):
 def expected(dataset) -> list[tuple[np.ndarray, np.ndarray]]:
     """The batches of GPU_OPTIONS on the CPU."""
     return [(data, target) for data, target in h5feed.DataLoader(dataset, **GPU_OPTIONS)]
+
+
+@pytest.fixture
+def expected_fields(with_fields) -> list[dict[str, h5feed.Field]]:
+    """The fields of the batches of GPU_OPTIONS on the CPU."""
+    return [batch.fields for batch in h5feed.DataLoader(with_fields, **GPU_OPTIONS)]
 
 
 @pytest.fixture(scope="session")

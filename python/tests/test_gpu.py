@@ -44,6 +44,18 @@ def test_device_arrays_hold_what_the_cpu_delivers(gpu, dataset, expected, worker
     assert "cuda:1" in loader.report() and loader.stats()["gpu_memory_loader"] > 0
 
 
+def test_stacked_fields_are_device_arrays_and_others_stay_in_host_memory(gpu, with_fields, expected_fields):
+    stream = gpu.stream(1)
+    loader = h5feed.DataLoader(with_fields, device="cuda:1", num_workers=2, **GPU_OPTIONS)
+    for fields, same in zip((batch.fields for batch in loader), expected_fields, strict=True):
+        boxes, text = fields["boxes"], fields["text"]  # outlive the batch
+        assert isinstance(boxes.values, h5feed.DeviceArray) and boxes.values.device == 1
+        np.testing.assert_array_equal(read(gpu, boxes.values, stream), same["boxes"].values)
+        np.testing.assert_array_equal(text.values, same["text"].values)
+        np.testing.assert_array_equal(text.lengths, same["text"].lengths)
+        assert boxes.offsets is None and boxes.lengths is None
+
+
 def test_an_array_taken_over_outlives_batch_and_loader_and_ends_on_any_thread_without_python(gpu, dataset, expected):
     loader = h5feed.DataLoader(dataset, device="cuda:0", **GPU_OPTIONS)
     stream = gpu.stream()

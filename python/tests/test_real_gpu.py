@@ -27,6 +27,17 @@ def test_torch_gets_the_batches_of_the_cpu(dataset, expected, device):
             np.testing.assert_array_equal(batch.target.cpu().numpy(), target)
 
 
+def test_stacked_fields_are_those_of_the_cpu(with_fields, expected_fields):
+    of_torch = h5feed.torch.DataLoader(with_fields, device="cuda:0", num_workers=2, **GPU_OPTIONS)
+    of_loader = h5feed.DataLoader(with_fields, device="cuda:0", num_workers=2, **GPU_OPTIONS)
+    for batch, other, same in zip(of_torch, of_loader, expected_fields, strict=True):
+        boxes = batch.fields["boxes"].values
+        assert boxes.is_cuda
+        np.testing.assert_array_equal(boxes.cpu().numpy(), same["boxes"].values)
+        np.testing.assert_array_equal(torch.from_dlpack(other.fields["boxes"].values).cpu().numpy(), same["boxes"].values)
+        np.testing.assert_array_equal(batch.fields["text"].values, same["text"].values)
+
+
 def test_torch_takes_arrays_of_the_loader_over(dataset, expected):
     kept = []
     for batch, (data, _) in zip(h5feed.DataLoader(dataset, device="cuda:0", num_workers=2, **GPU_OPTIONS), expected, strict=True):

@@ -51,6 +51,29 @@ def test_torch_gets_tensors_of_its_own_allocator_on_its_current_stream(torch_gpu
     assert loader.stats()["outputs_allocated"] == 0
 
 
+def test_stacked_fields_are_tensors_of_torch_and_others_stay_in_host_memory(torch_gpu, with_fields, expected_fields):
+    loader = h5feed.torch.DataLoader(with_fields, device="cuda:1", num_workers=2, **GPU_OPTIONS)
+    for batch, same in zip(loader, expected_fields, strict=True):
+        assert len(batch) == 2
+        mapped = torch.utils._pytree.tree_map(lambda tensor: tensor, batch)
+        for fields in (batch.fields, batch.to(torch.float64).fields, mapped.fields):
+            boxes, text = fields["boxes"].values, fields["text"]
+            assert boxes.data_ptr() in torch_gpu.allocated and boxes.dtype == torch.float32
+            np.testing.assert_array_equal(torch_gpu.read(boxes.data_ptr(), boxes.shape, "f32", torch_gpu.current),
+                                          same["boxes"].values)
+            assert text.values.data_ptr() not in torch_gpu.allocated
+            np.testing.assert_array_equal(text.values, same["text"].values)
+            np.testing.assert_array_equal(text.lengths, same["text"].lengths)
+    assert loader.stats()["outputs_allocated"] == 0
+
+
+def test_a_field_of_a_type_that_torch_lacks_is_refused(torch_gpu, gzip_file, monkeypatch):
+    dataset = h5feed.Dataset.open(gzip_file, data="images", fields=[{"name": "labels", "dtype": "uint16"}])
+    monkeypatch.delitem(h5feed.torch._TYPES_OF_TORCH, "u16", raising=False)
+    with pytest.raises(h5feed.DatasetError, match='a field is uint16, a type that torch .* set its dtype'):
+        next(iter(h5feed.torch.DataLoader(dataset, device="cuda:1", batch_size=10)))
+
+
 def test_torch_devices_name_a_gpu_and_the_layout_is_kept(torch_gpu, dataset):
     loader = h5feed.torch.DataLoader(dataset, device=torch.device("cuda", 1), batch_size=10, output_layout="channels_last",
                                      collate_fn=len)

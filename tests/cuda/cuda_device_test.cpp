@@ -44,10 +44,15 @@ TEST(CudaDevice, delivers_batches_bit_equal_to_the_cpu_and_labels_as_int64) {
       const Batch batch = device->deliver(ticket, std::move(*assembled), {});
       EXPECT_FALSE(batch.data.defined());
       EXPECT_FALSE(batch.target.defined());
+      EXPECT_FALSE(batch.field("marks").values.defined());
       EXPECT_EQ(batch.gpu->data().dtype, DType::f32);
       EXPECT_THAT(batch.gpu->data().shape, ElementsAre(batch.size(), 3, 20));
       EXPECT_THAT(batch.gpu->data().strides, ElementsAre(60, 20, 1));
       EXPECT_EQ(batch.gpu->target().dtype, DType::i64);
+      EXPECT_EQ(batch.gpu->field("marks").dtype, DType::u8);
+      EXPECT_THAT(batch.gpu->field("marks").shape, ElementsAre(batch.size(), BatchKind::kMarks));
+      EXPECT_THAT(batch.gpu->field("marks").strides, ElementsAre(BatchKind::kMarks, 1));
+      EXPECT_THROW(batch.gpu->field("other"), std::out_of_range);
       consumer.use(batch, ticket, stream.get());
     }
     stream.wait();
@@ -264,14 +269,14 @@ TEST(CudaDevice, overwrites_what_was_let_go_when_it_poisons) {
   const auto device = make_cuda_device(kind.settings(2, 1, true));
   const auto assembled = kind.assemble(*device, 0);
   Batch batch = device->deliver(0, std::move(*assembled), {});
-  const DeviceTensor data = batch.gpu->data();
-  const DeviceTensor target = batch.gpu->target();
+  const DeviceTensors tensors = batch.gpu->tensors();
   cuda.run_all();
-  EXPECT_TRUE(kind.holds(data, target, 0));
+  EXPECT_TRUE(kind.holds(tensors, 0));
   batch.gpu.reset();
   cuda.run_all();
-  EXPECT_EQ(static_cast<const std::uint8_t*>(data.data)[0], 0xFB);
-  EXPECT_EQ(static_cast<const std::uint8_t*>(target.data)[0], 0xFB);
+  EXPECT_EQ(static_cast<const std::uint8_t*>(tensors.data.data)[0], 0xFB);
+  EXPECT_EQ(static_cast<const std::uint8_t*>(tensors.target->data)[0], 0xFB);
+  EXPECT_EQ(static_cast<const std::uint8_t*>(tensors.fields.at(0).values.data)[0], 0xFB);
 }
 
 TEST(CudaDevice, does_not_use_a_buffer_again_whose_consumer_destroyed_its_stream) {

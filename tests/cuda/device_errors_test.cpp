@@ -85,13 +85,14 @@ TEST_P(FailingCall, of_any_number_fails_its_batch_leaks_nothing_and_corrupts_not
     Consumer consumer(cuda, kind);
     Outcome outcome;
     {
-      // One pair of buffers is enough: all use of them is on one stream.
+      // One buffer for each tensor is enough: all use of them is on one stream.
       const gpu::DeviceMemory data = gpu::make_device_memory(4 * 60 * sizeof(float), 0);
       const gpu::DeviceMemory target = gpu::make_device_memory(4 * sizeof(std::int64_t), 0);
+      const gpu::DeviceMemory marks = gpu::make_device_memory(4 * BatchKind::kMarks, 0);
       ProvideOutput provide;
       if (given) {
-        provide = [&](int, const DeviceTensor&, const DeviceTensor*) {
-          return DeviceOutput{data.get(), target.get(), nullptr};
+        provide = [&](int, const DeviceTensors&) {
+          return DeviceOutput{.data = data.get(), .target = target.get(), .fields = {marks.get()}};
         };
       }
       cuda.fail_call(n, sticky ? cudaErrorIllegalAddress : cudaErrorLaunchOutOfResources, sticky);
@@ -156,8 +157,8 @@ TEST(DeviceErrors, of_later_calls_name_the_batch_too) {
   cuda.fail_call_of("cudaPointerGetAttributes", 1, cudaErrorLaunchOutOfResources);
   const gpu::DeviceMemory data = gpu::make_device_memory(4 * 60 * sizeof(float), 0);
   EXPECT_THAT(refusal_of<DeviceError>([&] {
-                device->deliver(6, std::move(*assembled), [&](int, const DeviceTensor&, const DeviceTensor*) {
-                  return DeviceOutput{data.get(), data.get(), nullptr};
+                device->deliver(6, std::move(*assembled), [&](int, const DeviceTensors&) {
+                  return DeviceOutput{.data = data.get(), .target = data.get(), .fields = {data.get()}};
                 });
               }),
               HasSubstr("epoch 0, batch 6: cudaPointerGetAttributes"));
@@ -243,7 +244,7 @@ TEST(DeviceErrors, of_memory_name_the_sizes_and_what_to_lower) {
   const BatchKind kind{.samples = 64, .pixels = 1000};
   EXPECT_THAT(refusal_of<DeviceError>([&] { gpu::make_cuda_device(kind.settings(2, 2)); }),
               AllOf(HasSubstr("cudaMalloc failed with cudaErrorMemoryAllocation"),
-                    HasSubstr("750 KiB were asked for"), HasSubstr(" of 1 MiB are free"),
+                    HasSubstr("751 KiB were asked for"), HasSubstr(" of 1 MiB are free"),
                     HasSubstr("lower batch_size or copy_depth")));
   EXPECT_EQ(cuda.live(), FakeCudaLive{});
 }

@@ -66,11 +66,14 @@ Played play_given(const std::vector<std::size_t>& preference, std::uint64_t igno
   settings.format.deliveries = deliveries;
   const auto device = gpu::make_cuda_device(settings);
   std::vector<gpu::DeviceMemory> outputs;  // as if none were given out twice
-  const auto provide = [&](int, const DeviceTensor&, const DeviceTensor*) {
-    outputs.push_back(gpu::make_device_memory(4 * 60 * sizeof(float), 0));
-    void* const data = outputs.back().get();
-    outputs.push_back(gpu::make_device_memory(4 * sizeof(std::int64_t), 0));
-    return DeviceOutput{data, outputs.back().get(), stream.get()};
+  const auto allocate = [&](std::size_t bytes) {
+    return outputs.emplace_back(gpu::make_device_memory(bytes, 0)).get();
+  };
+  const auto provide = [&](int, const DeviceTensors&) {
+    return DeviceOutput{.data = allocate(4 * 60 * sizeof(float)),
+                        .target = allocate(4 * sizeof(std::int64_t)),
+                        .stream = stream.get(),
+                        .fields = {allocate(4 * BatchKind::kMarks)}};
   };
   cuda.ignore_stream_wait(ignored_wait);
   const std::uint64_t before = cuda.stream_waits();
@@ -87,7 +90,8 @@ Played play_given(const std::vector<std::size_t>& preference, std::uint64_t igno
   return finish(cuda, preference, before, consumer, deliveries * kBatches);
 }
 
-// Returns batch `ticket` once more, made of samples that stay on the device: only labels are filled in.
+// Returns batch `ticket` once more, made of samples that stay on the device: only labels and
+// marks are filled in.
 std::shared_ptr<Batch> assemble_kept(const BatchKind& kind, Device& device, std::uint64_t ticket) {
   auto batch = std::make_shared<Batch>();
   for (std::int64_t i = 0; i < kind.samples; ++i)
@@ -97,10 +101,7 @@ std::shared_ptr<Batch> assemble_kept(const BatchKind& kind, Device& device, std:
   batch->gpu = std::move(slot.gpu);
   batch->data = std::move(slot.data);
   batch->data.shape = {kind.samples, 3, kind.pixels};
-  batch->target = std::move(slot.target);
-  batch->target.shape = {kind.samples};
-  for (std::int64_t i = 0; i < kind.samples; ++i)
-    batch->target.bytes.get()[i] = static_cast<std::byte>(BatchKind::byte_of(ticket, i));
+  kind.put_labels(*batch, slot, ticket, kind.samples);
   return batch;
 }
 

@@ -291,7 +291,7 @@ TEST(GpuCache, fills_memory_of_the_consumer) {
   std::vector<Delivery> delivered;
   for (int epoch = 0; epoch < 3; ++epoch) {
     const GpuBuffer data(7 * 256 * sizeof(float), 0), target(7 * sizeof(std::int64_t), 0);
-    while (const auto batch = loader.next_into([&](int, const DeviceTensor&, const DeviceTensor*) {
+    while (const auto batch = loader.next_into([&](int, const DeviceTensors&) {
       return DeviceOutput{data.get(), target.get(), reader.stream()};
     })) {
       reader.read(*batch);

@@ -44,10 +44,15 @@ class StreamAllocator {
   StreamAllocator(FakeCuda& cuda, cudaStream_t stream) : cuda_(cuda), stream_(stream) {}
 
   ProvideOutput provide() {
-    return [this](int device, const DeviceTensor& data, const DeviceTensor* target) {
-      last_ = {std::make_shared<GpuBuffer>(bytes_in(data.dtype, data.shape), device),
-               std::make_shared<GpuBuffer>(bytes_in(target->dtype, target->shape), device)};
-      return DeviceOutput{last_[0]->get(), last_[1]->get(), stream_};
+    return [this](int device, const DeviceTensors& tensors) {
+      const auto allocate = [&](const DeviceTensor& tensor) {
+        last_.push_back(std::make_shared<GpuBuffer>(bytes_in(tensor.dtype, tensor.shape), device));
+        return last_.back()->get();
+      };
+      last_.clear();
+      DeviceOutput output{allocate(tensors.data), allocate(*tensors.target), stream_};
+      for (const DeviceField& field : tensors.fields) output.fields.push_back(allocate(field.values));
+      return output;
     };
   }
 
@@ -194,10 +199,12 @@ TEST(NextInto, is_what_an_epoch_does_that_an_adapter_begins_with_an_allocator) {
     GpuReader reader(cuda, 0);
     DataLoaderOptions options = gpu_options();
     options.output_memory = OutputMemory::consumer;
-    const ProvideOutput provide = [&](int device, const DeviceTensor& data, const DeviceTensor* target) {
+    const ProvideOutput provide = [&](int device, const DeviceTensors& tensors) {
+      const auto buffer = [&](const DeviceTensor& tensor) {
+        return GpuBuffer(bytes_in(tensor.dtype, tensor.shape), device);
+      };
       const auto memory = std::make_shared<std::array<GpuBuffer, 2>>(
-          std::array<GpuBuffer, 2>{GpuBuffer(bytes_in(data.dtype, data.shape), device),
-                                   GpuBuffer(bytes_in(target->dtype, target->shape), device)});
+          std::array<GpuBuffer, 2>{buffer(tensors.data), buffer(*tensors.target)});
       return DeviceOutput{(*memory)[0].get(), (*memory)[1].get(), reader.stream(), memory};
     };
     DataLoader loader(dataset, options);
@@ -220,9 +227,7 @@ TEST(NextInto, passes_on_what_the_allocator_throws_and_goes_on) {
   FakeCuda cuda;
   {
     DataLoader loader(open(set), gpu_options());
-    const auto fails = [](int, const DeviceTensor&, const DeviceTensor*) -> DeviceOutput {
-      throw std::bad_alloc();
-    };
+    const auto fails = [](int, const DeviceTensors&) -> DeviceOutput { throw std::bad_alloc(); };
     EXPECT_THROW(loader.next_into(ProvideOutput(fails)), std::bad_alloc);
     int more = 0;
     while (loader.next()) ++more;

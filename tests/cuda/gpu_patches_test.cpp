@@ -22,6 +22,7 @@ TEST_F(Patches, come_to_a_gpu_as_to_the_cpu) {
         TileOptions{.size = {4, 4, 4}, .per_image = 9, .foreground = 0.5, .turns = TileTurns::all}}) {
     DatasetOptions patches = options_of(tiles, InputLayout::ndhwc);
     patches.target = "label";
+    patches.fields = {{.name = "weight", .data = "label", .dtype = DType::f32}};
     const Dataset dataset = Dataset::open(patches);
     DataLoaderOptions options{.batch_size = 4, .shuffle = true, .seed = 3, .num_workers = 2};
     options.normalize = Normalize{.mean = {0, 1, 2}, .std = {1, 2, 4}};

@@ -113,7 +113,7 @@ TEST_F(GpuReplacement, changes_no_value_of_repeats_or_in_memory_of_the_consumer)
   GpuReader reader(cuda_, 0);
   for (int epoch = 0; epoch < 4; ++epoch) {
     const GpuBuffer data(10 * kRowBytes * sizeof(float), 0), target(10 * sizeof(std::int64_t), 0);
-    while (const auto batch = on_gpu_->next_into([&](int, const DeviceTensor&, const DeviceTensor*) {
+    while (const auto batch = on_gpu_->next_into([&](int, const DeviceTensors&) {
       return DeviceOutput{data.get(), target.get(), reader.stream()};
     })) {
       reader.read(*batch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types, layouts, crops, echoes and memory of the consumer on the first GPU of the machine: the bytes of the
-// CPU.
+// Types, layouts, crops, echoes, named fields and memory of the consumer on the first GPU of the machine: the
+// bytes of the CPU.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -33,11 +33,20 @@ class DeliveryOnGpu : public FirstGpu {
     delivery.shape = batch.gpu->data().shape;
     delivery.data = values_of(batch.gpu->data());
     delivery.target = values_of(batch.gpu->target());
+    for (const DeviceField& field : batch.gpu->tensors().fields)
+      delivery.fields[field.name] = values_of(field.values);
     return delivery;
   }
 
+  // With fields that come to the GPU, and one that stays in host memory.
   const SampleSet set_{{.shape = {200, 19, 23, 3}, .chunk_shape = {5, 19, 23, 3}, .gzip = 1}};
-  const Dataset dataset_ = open(set_);
+  const Dataset dataset_ =
+      Dataset::open({.files = {set_.path()},
+                     .data = "images",
+                     .target = "labels",
+                     .fields = {{.name = "mask", .data = "images", .dtype = DType::f32},
+                                {.name = "padded", .data = "images", .collate = Collate::pad},
+                                {.name = "class", .data = "labels"}}});
 };
 
 TEST_F(DeliveryOnGpu, is_that_of_the_cpu_for_every_type_layout_crop_and_echo) {
@@ -105,9 +114,14 @@ TEST_F(DeliveryOnGpu, into_the_same_buffers_is_that_of_the_cpu) {
   const DeviceMemory data = make_device_memory(16 * 3 * kPixels * sizeof(float), 0);
   const DeviceMemory target = make_device_memory(16 * sizeof(std::int64_t), 0);
   const DeviceTensor images{data.get(), DType::f32, {16, 3, 19, 23}, {3 * kPixels, kPixels, 23, 1}};
+  const DeviceMemory mask = make_device_memory(16 * 3 * kPixels * sizeof(float), 0);
+  const DeviceMemory classes = make_device_memory(16, 0);
   const DeviceTensor labels{target.get(), DType::i64, {16}, {1}};
+  const std::vector<DeviceField> fields = {
+      {"mask", {mask.get(), DType::f32, {16, 19, 23, 3}, {3 * kPixels, 69, 3, 1}}},
+      {"class", {classes.get(), DType::u8, {16}, {1}}}};
   std::size_t i = 0;
-  while (const auto batch = loader.next_into(images, labels, stream_.get())) {
+  while (const auto batch = loader.next_into(images, labels, stream_.get(), fields)) {
     ASSERT_TRUE(read(*batch) == expected.at(i)) << i;
     ++i;
   }

@@ -32,7 +32,12 @@ class TorchOnGpu : public testing::TestWithParam<OutputMemory> {
   }
 
   const SampleSet set_{{.shape = {500, 6, 5, 3}, .chunk_shape = {5, 6, 5, 3}, .gzip = 1}};
-  const Dataset dataset_ = open(set_);
+  const Dataset dataset_ =
+      Dataset::open({.files = {set_.path()},
+                     .data = "images",
+                     .target = "labels",
+                     .fields = {{.name = "mask", .data = "images"},
+                                {.name = "padded", .data = "images", .collate = Collate::pad}}});
 };
 
 TEST_P(TorchOnGpu, batches_are_those_of_the_cpu_on_any_current_stream) {
@@ -42,8 +47,11 @@ TEST_P(TorchOnGpu, batches_are_those_of_the_cpu_on_any_current_stream) {
       wanted.output_dtype = dtype;
       wanted.output_layout = layout;
       auto on_cpu = make_data_loader(dataset_, wanted);
-      std::vector<torch::Tensor> expected;
-      for (auto& batch : *on_cpu) expected.push_back(batch.data);
+      std::vector<torch::Tensor> expected, masks;
+      for (auto& batch : *on_cpu) {
+        expected.push_back(batch.data);
+        masks.push_back(batch.fields.at("mask").values);
+      }
       wanted.device = "cuda:0";
       wanted.output_memory = GetParam();
       auto loader = make_data_loader(dataset_, wanted);
@@ -54,6 +62,9 @@ TEST_P(TorchOnGpu, batches_are_those_of_the_cpu_on_any_current_stream) {
         ASSERT_TRUE(batch.target.is_cuda());
         EXPECT_EQ(batch.data.strides(), expected[i].strides());
         ASSERT_TRUE(torch::equal(batch.data.cpu(), expected[i])) << i;
+        ASSERT_TRUE(batch.fields.at("mask").values.is_cuda());
+        ASSERT_TRUE(torch::equal(batch.fields.at("mask").values.cpu(), masks[i])) << i;
+        ASSERT_FALSE(batch.fields.at("padded").values.is_cuda());
         ++i;
       }
       EXPECT_EQ(i, expected.size());

@@ -18,56 +18,10 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/log.hpp"
+#include "support/failing_new.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/loaders/loader_cases.hpp"
 #include "support/loaders/stored_samples.hpp"
-
-namespace {
-
-// Allocations that still succeed before one fails; negative: none will.
-std::atomic<std::int64_t> g_left = -1;
-std::atomic<bool> g_failed = false;
-
-bool fails_now() noexcept {
-  if (g_left.load(std::memory_order_relaxed) < 0) return false;
-  if (g_left.fetch_sub(1, std::memory_order_relaxed) != 0) return false;
-  g_failed = true;
-  return true;
-}
-
-void* allocate(std::size_t size, std::size_t alignment) {
-  if (fails_now()) return nullptr;
-  return alignment <= alignof(std::max_align_t)
-             ? std::malloc(size > 0 ? size : 1)
-             : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-void* allocate_or_throw(std::size_t size, std::size_t alignment) {
-  void* const memory = allocate(size, alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return allocate_or_throw(size, 1); }
-void* operator new[](std::size_t size) { return allocate_or_throw(size, 1); }
-void* operator new(std::size_t size, std::align_val_t align) {
-  return allocate_or_throw(size, static_cast<std::size_t>(align));
-}
-void* operator new[](std::size_t size, std::align_val_t align) {
-  return allocate_or_throw(size, static_cast<std::size_t>(align));
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size, 1); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate(size, 1); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace h5feed::test {
 namespace {
@@ -108,9 +62,8 @@ class AllocationFailures : public testing::TestWithParam<Case> {
     DataLoader loader(open(set_), GetParam().options);
     std::int64_t samples = 0;
     for (const Batch& batch : loader) {
-      const std::int64_t left = g_left.exchange(-1);
+      const NoFailures comparing;
       expect_stored(set_, batch);
-      g_left = left;
       samples += batch.size();
     }
     return samples;
@@ -122,26 +75,21 @@ class AllocationFailures : public testing::TestWithParam<Case> {
 TEST_P(AllocationFailures, end_with_all_samples_or_an_exception) {
   EXPECT_EQ(epoch(), 40);  // what is allocated once for the process
   std::int64_t exceptions = 0, number = 0;
-  for (;; ++number) {
-    g_failed = false;
-    g_left = number;
+  for (bool failed = true; failed; ++number) {
     bool thrown = false;
+    begin_failures({.first = number});
     try {
       const std::int64_t samples = epoch();
-      g_left = -1;
+      failed = end_failures();
       if (GetParam().options.on_error == OnError::fail) {
         EXPECT_EQ(samples, 40) << "failure " << number << " was lost";
       }
-    } catch (const std::bad_alloc&) {
-      thrown = true;
     } catch (const std::exception& error) {
+      failed = end_failures();
       thrown = true;
-      g_left = -1;
       EXPECT_NE(std::string(error.what()), "") << "failure " << number;
     }
-    g_left = -1;
     if (thrown) ++exceptions;
-    if (!g_failed) break;
     ASSERT_FALSE(HasFailure());
   }
   EXPECT_GT(exceptions, number / 2) << "of " << number << " failures";

@@ -82,6 +82,8 @@ TEST_P(Oracle, epochs_are_the_same_for_every_number_of_workers) {
   spec.fletcher32 = filter.fletcher32;
   const SampleSet set(spec);
   const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
+  const Dataset isolated = Dataset::open(
+      {.files = {set.path()}, .data = "images", .target = "labels", .isolation = Isolation::process});
 
   const bool one_chunk = spec.chunk_shape.empty() || spec.chunk_shape.front() == spec.shape.front();
   for (const char* shuffle : {"sequential", "full", one_chunk ? "chunk:1" : "chunk:3"}) {
@@ -103,6 +105,8 @@ TEST_P(Oracle, epochs_are_the_same_for_every_number_of_workers) {
         ASSERT_EQ(run_epoch(loader), first) << shuffle << " batch " << batch_size << " workers " << workers;
         ASSERT_EQ(run_epoch(loader), second) << shuffle << " batch " << batch_size << " workers " << workers;
       }
+      DataLoader elsewhere(isolated, options);
+      ASSERT_EQ(run_epoch(elsewhere), first) << shuffle << " batch " << batch_size << " in isolation";
     }
   }
 }

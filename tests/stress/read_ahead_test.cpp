@@ -8,6 +8,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,8 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/files/sample_set.hpp"
+#include "support/files/sparse_file.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/loaders/stored_samples.hpp"
 
 namespace h5feed::test {
@@ -116,6 +119,38 @@ TEST(ReadAhead, reads_in_parallel_beside_the_workers) {
   while (loader.next()) {
   }
   EXPECT_GE(slow->most_at_once(), 4) << "two workers alone would never be four in a read";
+}
+
+TEST(ReadAhead, reads_blocks_of_sparse_rows_in_parallel_beside_the_workers) {
+  SparseRowsSet set{.columns = 20'000};
+  for (std::int64_t row = 0; row < 300; ++row) {
+    for (std::int32_t column = 0; column < set.columns; ++column) {
+      set.indices.push_back(column);
+      set.values.push_back(static_cast<float>(row + column % 7));
+    }
+    set.indptr.push_back(static_cast<std::int64_t>(set.values.size()));
+  }
+  const TempDir folder;
+  SparseFile(folder / "cells.h5ad").matrix("X", set, 600'000);  // 10 blocks of one chunk
+  // Values, columns and the table of rows have a source each; the values are opened first.
+  std::vector<std::shared_ptr<const GatheringSource>> slow;
+  const Dataset dataset =
+      DatasetAccess::open({.files = {folder / "cells.h5ad"}, .data = "X"}, [&](auto source) {
+        return slow.emplace_back(
+            std::make_shared<GatheringSource>(source, slow.empty() ? 4 : 1, std::chrono::seconds(1)));
+      });
+  DataLoader loader(
+      dataset,
+      {.batch_size = 25, .num_workers = 2, .prefetch_factor = 4, .io_depth = 4, .cache_bytes = 1 << 16});
+  std::size_t at = 0;
+  while (const auto batch = loader.next()) {
+    const auto values = batch->sparse.values.as<float>();
+    ASSERT_LE(at + values.size(), set.values.size());
+    EXPECT_TRUE(std::ranges::equal(values, std::span(set.values).subspan(at, values.size())));
+    at += values.size();
+  }
+  EXPECT_EQ(at, set.values.size());
+  EXPECT_GE(slow.front()->most_at_once(), 4) << "two workers alone would never be four in a read";
 }
 
 TEST(ReadAhead, delivers_an_error_to_the_batches_of_that_chunk_only) {

@@ -37,6 +37,9 @@ torch::Tensor sum_on_gpus(const Dataset& dataset) {
   const torch::Tensor images = loader->begin()->data;
   const torch::Tensor labels = torch::empty({64}, images.options().dtype(torch::kInt64));
   while (const auto batch = loader->next_into(images, labels)) sum = batch->data.sum() + labels.sum();
+  const TorchBatch first = *loader->begin();
+  const torch::Tensor masks = first.fields.at("mask").values;
+  while (const auto batch = loader->next_into(images, labels, {{"mask", masks}})) sum = masks.sum();
   options.output_memory = OutputMemory::ring;
   auto on_the_ring = make_data_loader(dataset, options);
   for (auto& batch : *on_the_ring) sum = batch.data.sum();

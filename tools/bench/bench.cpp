@@ -122,7 +122,7 @@ int bench(const BenchArguments& arguments) {
   return bench_rows(request, arguments.output);
 }
 
-// What both sides of --alternate get of the command line.
+// Returns the arguments of the command line that both sides of --alternate get.
 std::vector<std::string> shared_arguments(const BenchArguments& arguments) {
   std::vector<std::string> words;
   for (const auto* fields : {&dataset_fields(), &loader_fields()}) {

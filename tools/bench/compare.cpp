@@ -69,7 +69,7 @@ void note_changes(Json& changes, const std::string& object, const Json& earlier,
   const Json none = Json::object();
   const Json before = earlier.value(object, none), after = now.value(object, none);
   for (const auto& [key, value] : after.items()) {
-    // What is free at the moment differs always; rows show if it mattered.
+    // Free memory and load always differ; the rows show whether it mattered.
     if (key == "available_bytes" || key == "load_average") continue;
     if (key == "memory_budget_bytes" && about_equal(before.value(key, Json()), value)) continue;
     note_change(changes, object + "." + key, before.value(key, Json()), value);

@@ -228,6 +228,11 @@ std::string limit_note(const Json& rows) {
   return {};
 }
 
+std::string headroom_note() {
+  return "headroom: each row repeats its first batch, so that none tells how fast the file is read; set "
+         "headroom in your training, and its verdict names what a perfect loader would give it\n";
+}
+
 std::string row_warnings(const Json& row) {
   const std::string name = printable(row_name(row));
   std::string lines;

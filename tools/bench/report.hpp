@@ -59,6 +59,9 @@ std::string busy_warning(const Json& rows);
 /// Returns a line that says why the rows have no limit to compare with; empty if they have one.
 std::string limit_note(const Json& rows);
 
+/// Returns the line that takes the place of `bench_verdict` where one batch was repeated.
+std::string headroom_note();
+
 /// Returns lines that warn about unreliable figures of a row: repetitions that differ much, that are short or
 /// cover only part of an epoch, whose pages were neither all cold nor all
 /// warm, or whose samples could not all be read. Empty otherwise.

@@ -147,7 +147,11 @@ class Row {
     return {.cold_sequential = sequential.bytes_per_s, .cold_random = random.bytes_per_s};
   }
 
-  unsigned threads() const { return static_cast<unsigned>(decoding_threads(num_workers_)); }
+  // Self-tuning may have less than the usable cores.
+  unsigned threads() const {
+    const auto most = static_cast<unsigned>(decoding_threads(num_workers_));
+    return resolved_.self_tuning ? std::clamp(static_cast<unsigned>(resolved_.cpu_limit), 1U, most) : most;
+  }
 
   // Returns why the row has no limit to compare with; null if it has one, or if none was asked for.
   Json no_limit() const {

@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
@@ -136,6 +140,30 @@ class Results {
   std::string warnings_;
 };
 
+// Tells whether the rows have appended anything to an epoch_log.
+class EpochLogGrowth {
+ public:
+  explicit EpochLogGrowth(std::filesystem::path file) : file_(std::move(file)), before_(bytes()) {}
+
+  // Returns a line that says why there is nothing in it; empty if there is, or if it is no regular file.
+  std::string note() const {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file_, error) || bytes() != before_) return {};
+    return fmt::format("{} got no line: no epoch was measured to its end; give a longer --time-budget\n",
+                       printable(file_.string()));
+  }
+
+ private:
+  std::uintmax_t bytes() const {
+    std::error_code error;
+    const std::uintmax_t bytes = std::filesystem::file_size(file_, error);
+    return error ? 0 : bytes;
+  }
+
+  const std::filesystem::path file_;
+  const std::uintmax_t before_;
+};
+
 }  // namespace
 
 Sweep parse_sweep(const std::string& option, const std::string& text) {
@@ -181,6 +209,7 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
   const std::vector<bool> pages = choose_pages(settings, request.cold, request.warm);
   say(plan_text(request, variants, pages));
 
+  const EpochLogGrowth epoch_log(settings.loader.epoch_log);
   Results results(request, pages, output);
   const double budget_s = std::chrono::duration<double>(settings.time_budget).count();
   Progress progress(
@@ -194,7 +223,7 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
                              .num_workers = num_workers,
                              .quiet = !results.empty(),
                              .cold = cold,
-                             .rate_only = request.rate_only};
+                             .rate_only = request.rate_only || variant.settings.loader.headroom};
         RowOutcome outcome = measure_row(row, progress);
         progress.hide();
         if (outcome.exit_code != kDone) return outcome.exit_code;
@@ -206,8 +235,11 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
   Json& json = results.json();
   std::string text = '\n' + results.warnings() + busy_warning(json["rows"]) + limit_note(json["rows"]);
   const Json& used = json["settings"];
-  text += bench_verdict(json["rows"], used["shuffle"].get<std::string>(),
-                        used["cache_policy"].get<std::string>(), used["on_error"].get<std::string>());
+  text += epoch_log.note();
+  text += settings.loader.headroom
+              ? headroom_note()
+              : bench_verdict(json["rows"], used["shuffle"].get<std::string>(),
+                              used["cache_policy"].get<std::string>(), used["on_error"].get<std::string>());
   if (request.target_rate) {
     const std::optional<std::size_t> cheapest = cheapest_row(json["rows"], *request.target_rate);
     json["target_rate"] = {{"samples_per_s", *request.target_rate},

@@ -236,7 +236,7 @@ DataLoaderOptions loader_options(const RowRequest& request) {
   DataLoaderOptions options = loader_options(request.settings, request.num_workers);
   options.rank = request.rank;
   options.world_size = request.world_size;
-  options.local_world_size = request.world_size;
+  if (options.local_world_size == 0) options.local_world_size = request.world_size;
   options.shard = parse_shard("--shard", request.shard);
   return options;
 }

@@ -195,7 +195,7 @@ Json check_json(const std::string& file, const std::vector<CheckEntry>& entries,
     Json dataset = {{"path", entry.listed.path},
                     {"shape", entry.listed.problem.empty() ? Json(entry.listed.shape) : Json()},
                     {"type", entry.listed.type_text},
-                    // What was not compared may differ: programs are not told "equal".
+                    // Programs are not told "equal" where a part was not compared, since it may differ.
                     {"result", is_partial(entry) ? "partial" : result_text(entry)},
                     {"read_path", Json()},
                     {"fallback_reason", or_null(entry.fallback_reason)},

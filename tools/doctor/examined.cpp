@@ -57,7 +57,7 @@ std::int64_t workers_of(const std::string& typed, const BenchSettings& settings,
   return workers.front();
 }
 
-// What the log would say is among the findings.
+// Opens without a log: its lines are among the findings.
 Dataset open_quietly(const DatasetOptions& options) {
   const ScopedLogSink quiet(ignore_log);
   return open_dataset(options, "doctor");
@@ -84,7 +84,7 @@ Examined examine(const TypedSettings& typed, const std::string& num_workers, con
     Dataset dataset = open_quietly(settings.dataset);
     const bool supposed = !configured && num_workers.empty() && options_json(settings.loader).empty();
     if (!configured) {
-      // What was typed overrides the usual settings.
+      // Settings on the command line override the usual ones.
       BenchSettings usual{.dataset = settings.dataset, .loader = starting_options(dataset)};
       settings.loader = typed.applied_to(std::move(usual)).loader;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `doctor` examines: the samples of a file, and the settings of the loader that trains with them.
+// Subject of `doctor`: the samples of a file, and the settings of the loader that trains with them.
 #pragma once
 
 #include <cstdint>

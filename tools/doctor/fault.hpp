@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `doctor` finds.
+// Findings of `doctor`.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tune` recommends for samples that are stored badly.
+// Recommendation of `tune` for samples that are stored badly.
 #pragma once
 
 #include <chrono>

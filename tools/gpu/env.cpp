@@ -139,9 +139,10 @@ std::string text_of(const Json& json) {
       text(hdf5["version"]), text(hdf5["compiled_with"]),
       hdf5["thread_safe"].get<bool>() ? "thread-safe" : "not thread-safe (h5feed locks it)",
       names(hdf5["filters"]["decoded_by_h5feed"]), names(hdf5["filters"]["only_through_libhdf5"]),
-      names(hdf5["filters"]["not_available"]), names(hdf5["plugin_folders"]), text(machine["cpu"]),
-      machine["cores"].get<unsigned>(), text(machine["cores_bound_by"]), bytes(machine["memory_bytes"]),
-      bytes(machine["available_bytes"]), text(machine["memory_bound_by"]),
+      names(hdf5["filters"]["not_available"]),
+      hdf5["plugin_folders"].empty() ? "none: HDF5_PLUGIN_PATH is not set" : names(hdf5["plugin_folders"]),
+      text(machine["cpu"]), machine["cores"].get<unsigned>(), text(machine["cores_bound_by"]),
+      bytes(machine["memory_bytes"]), bytes(machine["available_bytes"]), text(machine["memory_bound_by"]),
       json["memlock_bytes"].is_null()
           ? "unlimited"
           : bytes(json["memlock_bytes"]) + " (ulimit -l): larger pinned buffers may be refused");

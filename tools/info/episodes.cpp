@@ -97,7 +97,7 @@ std::optional<OpenReading> of_groups(const std::vector<DatasetEntry>& entries) {
     const std::string own = entry.path.substr(0, entry.path.rfind('/'));
     if (is_action(entry) && numbered_pattern(own) == pattern) ++episodes;
     const bool rows = entry.path.starts_with(group + "/") && entry.numeric && entry.shape.size() >= 2;
-    // What follows an action is no observation to choose it by.
+    // An observation that follows the action cannot be an input of the policy.
     if (!rows || is_action(entry) || entry.path.find("/next_", group.size()) != std::string::npos) continue;
     if (entry.shape.front() == actions->shape.front()) choices.push_back(&entry);
     if (entry.shape.front() == actions->shape.front() + 1 &&

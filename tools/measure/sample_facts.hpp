@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a measurement needs to know of the samples of a dataset, whatever they are made of.
+// Facts that a measurement needs about the samples of a dataset, whatever their form.
 #pragma once
 
 #include <cstdint>

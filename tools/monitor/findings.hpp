@@ -62,7 +62,7 @@ std::optional<Finding> low_average(const Judged& judged);
 /// Fewest points that a record is judged by.
 inline constexpr std::size_t kFewestPoints = 10;
 
-/// What a record shows.
+/// Verdict and findings of a record.
 struct Diagnosis {
   bool judged = true;             ///< The record is long enough to be judged
   std::string verdict;            ///< One line without a line break

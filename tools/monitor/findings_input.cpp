@@ -43,7 +43,7 @@ std::vector<std::string> advice_for_input(const Record& record) {
   return advice;
 }
 
-// What keeps the input slow, as far as the machine tells without a loader's own figures; empty if nothing.
+// Returns the cause of slow input that the machine's figures show without a loader's; empty if there is none.
 std::string busy_input(const Judged& judged) {
   const double cpus = judged.record.cpus;
   const double cores = mean_of(judged.of(&Point::process_cores));

@@ -80,7 +80,7 @@ struct LoaderEpoch {
   std::vector<std::string> advice = {};  ///< What the loader advises
 };
 
-/// What a record knows of a GPU besides its points.
+/// Facts about a GPU that do not change during a record.
 struct GpuFacts {
   unsigned index = 0;  ///< NVML's index
   std::string name, pci_id;

@@ -54,8 +54,8 @@ std::vector<std::string> words_of_path(std::string_view path) {
   return words;
 }
 
-// What remains of a path without one of its words that is in `meaning`, for each such word: the name of the
-// split, with the place of the word.
+// Returns, for each word of the path that is in `meaning`, the path without it: the name of the split, with
+// the place of the word.
 template <std::size_t Count>
 std::set<std::vector<std::string>> splits_of(const NamedArray& array,
                                              const std::array<std::string_view, Count>& meaning) {

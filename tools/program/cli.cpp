@@ -278,6 +278,7 @@ int run(int argc, char** argv) noexcept {
 }
 
 int run_to_end(int argc, char** argv) noexcept {
+  keep_plugins_off();
   const int code = run(argc, argv);
   if (!libhdf5_has_failed()) return code;
   // All files are closed.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to say where memory runs out while a dataset is read.
+// Message for memory that runs out while a dataset is read.
 #pragma once
 
 #include <fmt/format.h>

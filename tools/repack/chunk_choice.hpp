@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `--chunk` of `repack` means for each dataset.
+// Chunk shape that `--chunk` of `repack` means for each dataset.
 #pragma once
 
 #include <cstdint>

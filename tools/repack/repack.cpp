@@ -82,7 +82,7 @@ int repack(const RepackArguments& arguments) {
   ::malloc_trim(0);  // returns memory that opening the file took
   for (RepackJob& job : jobs) plan_job(job, settings);
   const CopyPlan plan = copy_plan(jobs, arguments);
-  // What is not rewritten is copied by libhdf5, from one file of this process to another.
+  // libhdf5 copies all objects that are not rewritten, from one file of this process to another.
   const auto copied = H5File::open(arguments.in);
   check_copyable(*copied, plan);
   const RepackEstimate estimate = estimate_repack(jobs, arguments.in, settings);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report says about its inputs in words: their settings, and their verdicts.
+// Statements of a report about its inputs: their settings and their verdicts.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report is made from: results of `bench`, records of `monitor`, and lines of loaders.
+// Inputs of a report: results of `bench`, records of `monitor`, and lines of loaders.
 #pragma once
 
 #include <array>

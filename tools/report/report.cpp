@@ -82,7 +82,7 @@ Json lines_json(const std::vector<VerdictLine>& lines) {
   return json;
 }
 
-// What the page says in words.
+// Returns the statements of the page as JSON.
 Json summary_of(const std::vector<Input>& inputs, const std::string& output, std::size_t bytes) {
   Json json = {{"page", output}, {"bytes", bytes}, {"inputs", Json::array()}, {"differences", Json::array()}};
   const Input* first = nullptr;

@@ -31,7 +31,7 @@ Settings settings_of_bench(const Json& result) {
   for (const char* const group : {"machine", "settings", "peer"}) {
     const Json members = result.value(group, Json::object());
     for (const auto& [key, value] : members.items()) {
-      // What is free at the moment always differs.
+      // Free memory always differs.
       if (key == "available_bytes" || value.is_null()) continue;
       settings.emplace_back(fmt::format("{}.{}", group, shortened(key, kLongestValue)), setting_text(value));
     }

@@ -55,13 +55,9 @@ class RowRangeReader final : public ChunkReader, public StoredChunks {
                 out.data());
     const std::uint64_t next = in_base(chunk) + chunks_per_band_;
     if (next >= base_->num_chunks()) return cost;
-    const ReadCost more = base_->read_chunk(next, whole.span(), scratch);
+    cost += base_->read_chunk(next, whole.span(), scratch);
     std::copy_n(whole.data(), skipped_rows_ * row_bytes,
                 out.data() + (chunk_rows - skipped_rows_) * row_bytes);
-    cost.read_ns += more.read_ns;
-    cost.decode_ns += more.decode_ns;
-    cost.bytes_read += more.bytes_read;
-    cost.fallback = cost.fallback || more.fallback;
     return cost;
   }
 

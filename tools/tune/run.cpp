@@ -2,7 +2,6 @@
 #include "tools/tune/run.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -14,6 +13,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
+#include "base/files/random_name.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
@@ -32,8 +32,9 @@ namespace {
 // Shares of the time after which a part of the work has to be over.
 constexpr double kSampleEnd = 0.2, kCalibrationEnd = 0.5, kPredictionEnd = 0.7, kEnd = 0.9;
 
+// A new name for each file: in a folder that others may write to, nobody can take it before.
 std::filesystem::path scratch_file(const TuneSettings& settings) {
-  return settings.scratch / fmt::format("h5feed-tune-{}.h5", ::getpid());
+  return settings.scratch / fmt::format("h5feed-tune-{}.h5", random_digits());
 }
 
 // Says what can be done about an error that has to do with the temporary file.
@@ -113,7 +114,7 @@ class TuneRun {
   static constexpr std::uint64_t kLargestRow = 64 * kMiB;
   static constexpr std::uint64_t kSampleBytes = 48 * kMiB;
   static constexpr std::uint64_t kCostBytes = 2 * kMiB;  // of chunks to encode and decode
-  // What has to be done at least, as steps of about the same length: opening the dataset, the sample, the
+  // Steps of every run, of about the same length: opening the dataset, the sample, the
   // speed of the filters, serving, starting, a size of chunks, a prediction.
   static constexpr double kLeastSteps = 7;
 
@@ -228,8 +229,8 @@ class TuneRun {
     }
   }
 
-  // What starting a loader, serving a sample and bringing a chunk into memory take, from chunks of small,
-  // middle and large size, plain and coded.
+  // Measures the time to start a loader, to serve a sample and to bring a chunk into memory, from chunks of
+  // small, middle and large size, plain and coded.
   void calibrate() {
     machine_.cpus = settings_.cpus;
     const bool plain = std::ranges::find(settings_.filters, "none") != settings_.filters.end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tune` does with a dataset: stores a sample of it in many ways and reads each.
+// Run of `tune` on a dataset: stores a sample of it in many ways and reads each.
 #pragma once
 
 #include <chrono>

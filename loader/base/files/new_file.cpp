@@ -2,7 +2,6 @@
 #include "base/files/new_file.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,21 +9,19 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/files/random_name.hpp"
+
 namespace h5feed {
 namespace {
 
 std::error_code last_error() noexcept { return {errno, std::generic_category()}; }
 
-std::filesystem::path temporary_name(const std::filesystem::path& target) {
-  return target.parent_path() / fmt::format(".{}.tmp-{}", target.filename().string(), ::getpid());
-}
-
 }  // namespace
 
 NewFile::NewFile(std::filesystem::path target)
     : target_(std::move(target)),
-      temporary_(temporary_name(target_)),
-      file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+      temporary_(temporary_beside(target_)),
+      file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
                    S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH)) {
   if (!file_.valid()) {
     error_ = last_error();

@@ -11,8 +11,8 @@
 
 namespace h5feed {
 
-/// A new file under a temporary name, ".NAME.tmp-PID", next to its target. Not thread-safe. After the first
-/// error the other calls do nothing.
+/// A new file under a temporary name (`temporary_beside`) next to its target. Not thread-safe. After the
+/// first error the other calls do nothing.
 class NewFile {
  public:
   /// Creates the temporary file. An error if the target is a folder, a device or a pipe.

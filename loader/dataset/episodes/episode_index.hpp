@@ -19,7 +19,7 @@ struct EpisodeDataset {
   std::uint64_t rows = 0;
 };
 
-/// What one file says about its episodes.
+/// Episodes of one file, as its datasets or its table state them.
 struct EpisodeFile {
   std::string file;                      ///< Path of the file, for messages
   std::vector<EpisodeDataset> datasets;  ///< In order

@@ -60,6 +60,10 @@ bool multiply(std::uint64_t& value, std::uint64_t factor, std::uint64_t most) no
 }
 
 void check_fits(const DatasetInfo& info, const PerAxis<std::uint64_t>& extents, const Tiling::Rule& rule) {
+  if (std::ranges::find(extents, 0U) != extents.end()) {
+    throw DatasetError(fmt::format("{}:{} ({}) has no pixels to take tiles of; leave it out", info.file,
+                                   short_path(info.path), info.shape_text()));
+  }
   if (rule.edges == TileEdges::pad) return;
   if (std::ranges::equal(rule.size, extents, std::ranges::less_equal())) return;
   throw DatasetError(

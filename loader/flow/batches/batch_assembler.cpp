@@ -8,7 +8,6 @@
 
 #include "flow/chunks/visit_plan.hpp"
 #include "flow/measure/trace_span.hpp"
-#include "flow/resolve/tuning_bounds.hpp"
 #include "flow/values/field_kernel.hpp"
 
 namespace h5feed {
@@ -28,6 +27,7 @@ BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& reso
       device_(device),
       counters_(counters),
       choice_(choice),
+      prefetched_(resolved.options.prefetch_batches),
       outputs_(dataset, resolved, device),
       lanes_(dataset.num_fields()) {
   const DeliveryFormat& format = resolved.format;
@@ -36,7 +36,10 @@ BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& reso
     const Lane& data = lanes_[kData];
     const bool as_they_are = data.kernel->is_copy() && format.outputs == 1 && !resolved.transform;
     const bool planned_ahead = device != nullptr;
-    direct_.emplace(DirectRows::Parts{*data.field, as_they_are, planned_ahead, data.row_bytes, counters});
+    const std::uint64_t stored_row_bytes =
+        dataset.sparse ? dataset.sparse->mean_row_bytes() : data.field->map.row_bytes();
+    direct_.emplace(DirectRows::Parts{*data.field, as_they_are, planned_ahead, data.row_bytes,
+                                      stored_row_bytes, counters});
   }
   if (dataset.target) {
     check_range(*dataset.target, format.target_dtype, "target", "target_dtype");
@@ -58,15 +61,15 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
                                                std::size_t row_bytes) const {
   const Field& field = *dataset_.field(lane_number);
   const auto batch_rows = static_cast<std::size_t>(resolved_.options.max_batch_rows);
-  const std::size_t prepared_bytes =
-      row_bytes * batch_rows * usual_prefetch(resolved_.options) * resolved_.format.outputs;
-  // Without a device the consumer waits for the batch, and takes it from the caches.
-  spec.past_caches = device_ != nullptr && field.map.row_bytes() >= kStreamedRowBytes &&
-                     prepared_bytes >= kStreamedBatchBytes;
-
   Lane lane;
   lane.field = &field;
   lane.kernel = make_row_kernel(spec);
+  lane.batch_bytes = row_bytes * batch_rows * resolved_.format.outputs;
+  // Without a device the consumer waits for the batch, and takes it from the caches.
+  if (device_ != nullptr && field.map.row_bytes() >= kStreamedRowBytes && lane.kernel->is_copy()) {
+    spec.past_caches = true;
+    lane.past_caches = make_row_kernel(spec);
+  }
   lane.rows_per_sample = field.belonging.per_sample();
   lane.row_bytes = row_bytes / lane.rows_per_sample;
   if (field.belonging.timed()) {
@@ -78,6 +81,12 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
                                                 resolved_.options.prefetch_batches + 1);
   }
   return lane;
+}
+
+bool BatchAssembler::copies_past_caches(std::size_t field) const noexcept {
+  const Lane& lane = lanes_[field];
+  return lane.past_caches != nullptr &&
+         lane.batch_bytes * prefetched_.load(std::memory_order_relaxed) >= kStreamedBatchBytes;
 }
 
 bool BatchAssembler::plan(BatchJob& job, bool wait) const {
@@ -95,8 +104,6 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
     for (const std::int64_t sample : job.batch.indices) job.batch.sets.push_back(set_of(dataset_, sample));
   }
   if (!outputs_.prepare(job, wait)) return false;
-  for (Batch& echo : job.echoes) outputs_.append_valid(echo, job.key());
-  outputs_.append_valid(job.batch, job.key());
   job.rows.resize(lanes_.size());
   job.staging.resize(lanes_.size());
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -116,6 +123,7 @@ void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::by
       (job.place_of(lane_number, sample) * lane.rows_per_sample + position % lane.rows_per_sample) *
       lane.row_bytes;
   std::int64_t repeat = job.first_repeat;
+  const RowKernel& kernel = copies_past_caches(lane_number) ? *lane.past_caches : *lane.kernel;
   const auto run = [&](const Batch& batch) {
     const std::byte* from = row;
     if (lane_number == kData && resolved_.transform) {
@@ -123,8 +131,8 @@ void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::by
       from = resolved_.transform.run(
           row, {.seed = job.seed, .epoch = batch.epoch, .sample = batch.indices[sample], .repeat = repeat});
     }
-    lane.kernel->run(from, BatchOutputs::bytes_of(batch, lane_number) + offset,
-                     batch.transforms.empty() ? SampleTransform{} : batch.transforms[sample]);
+    kernel.run(from, BatchOutputs::bytes_of(batch, lane_number) + offset,
+               batch.transforms.empty() ? SampleTransform{} : batch.transforms[sample]);
     ++repeat;
   };
   run(job.batch);
@@ -239,20 +247,23 @@ void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk&
   }
 }
 
+void BatchAssembler::place_sparse(BatchJob& job, const SparseReader::Row& row, std::uint32_t position,
+                                  ByteBuffer& sample) const {
+  if (const SparseBatch* const csr = outputs_.sparse()) {
+    csr->copy(row, position, job.batch.sparse);
+    for (const Batch& echo : job.echoes) csr->copy(row, position, echo.sparse);
+    return;
+  }
+  sample.resize_discard(lanes_[kData].field->map.row_bytes());
+  dataset_.sparse->expand(row, sample.data());
+  place(job, kData, sample.data(), position);
+}
+
 void BatchAssembler::gather_sparse(BatchJob& job, const Visit& visit, const std::byte* chunk) const {
   const TimeGather gathering(counters_);
-  const SparseBatch* const csr = outputs_.sparse();
   ByteBuffer sample;
-  if (csr == nullptr) sample.resize_discard(lanes_[kData].field->map.row_bytes());
-  for (const RowAt& row : std::span(job.rows[kData]).subspan(visit.first_row, visit.num_rows)) {
-    if (csr == nullptr) {
-      dataset_.sparse->expand(chunk, row.row, sample.data());
-      place(job, kData, sample.data(), row.position);
-      continue;
-    }
-    csr->copy(chunk, row.row, row.position, job.batch.sparse);
-    for (const Batch& echo : job.echoes) csr->copy(chunk, row.row, row.position, echo.sparse);
-  }
+  for (const RowAt& at : std::span(job.rows[kData]).subspan(visit.first_row, visit.num_rows))
+    place_sparse(job, dataset_.sparse->reader->row_of(chunk, at.row), at.position, sample);
 }
 
 void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const {
@@ -263,6 +274,14 @@ void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scr
   const auto place_row = [&](const std::byte* row, std::uint32_t position) {
     place(job, visit.field, row, position);
   };
+  if (dataset_.sparse) {
+    ByteBuffer sample;
+    const auto place_values = [&](const SparseReader::Row& row, std::uint32_t position) {
+      place_sparse(job, row, position, sample);
+    };
+    direct_->read_sparse(job, visit, *dataset_.sparse->reader, place_values, scratch);
+    return;
+  }
   direct_->read(job, visit, BatchOutputs::bytes_of(job.batch, visit.field), place_row, scratch);
 }
 
@@ -272,6 +291,7 @@ void BatchAssembler::find_unreadable(const BatchJob& job, const Visit& visit,
   const CountedRetries retries(counters_);
   const Lane& lane = lanes_[visit.field];
   ByteBuffer values;
+  ReadScratch scratch;
   for (std::size_t i = visit.first_row; i < visit.first_row + visit.num_rows && !unwanted(); ++i) {
     std::uint64_t row = 0;
     try {
@@ -280,6 +300,12 @@ void BatchAssembler::find_unreadable(const BatchJob& job, const Visit& visit,
         count_read(counters_, lane.ragged->read_stored(row, values));
       } else {
         row = job.rows[visit.field][i].row;
+        if (dataset_.sparse) {
+          ReadCost cost;
+          dataset_.sparse->reader->read_row(row, values, scratch, cost);
+          count_read(counters_, cost);
+          continue;
+        }
         values.resize_discard(lane.field->map.row_bytes());
         count_read(counters_, lane.field->reader->read_rows(row, 1, values.span()));
       }

@@ -2,6 +2,7 @@
 // Assembles a batch: plans its visits and copies its rows out of chunks.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -36,6 +37,14 @@ class BatchAssembler {
   /// memory of its own. `choice` leaves out or replaces unreadable samples; null: they are planned as others.
   BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device* device, Counters& counters,
                  const SampleChoice* choice = nullptr);
+
+  /// Sets how many batches are prefetched; at first `prefetch_batches` of the options. Large rows that are
+  /// delivered as stored are copied past the CPU caches while that many batches exceed them.
+  void set_prefetched(std::uint64_t batches) noexcept {
+    prefetched_.store(batches, std::memory_order_relaxed);
+  }
+  /// Returns whether rows of a field are copied past the CPU caches now.
+  bool copies_past_caches(std::size_t field) const noexcept;
 
   using Scratch = DirectRows::Scratch;
   /// Takes the row of the visit's field that cannot be read, and the error.
@@ -77,8 +86,10 @@ class BatchAssembler {
     const Field* field = nullptr;  ///< Null if absent from the dataset or ragged
     std::unique_ptr<const RaggedRows> ragged;
     std::unique_ptr<const RowKernel> kernel;
-    std::size_t rows_per_sample = 1;      ///< Rows of a window; a position counts them
-    std::size_t row_bytes = 0;            ///< Bytes of a delivered row
+    std::unique_ptr<const RowKernel> past_caches;  ///< Copies large rows past the caches; null if it must not
+    std::size_t rows_per_sample = 1;               ///< Rows of a window; a position counts them
+    std::size_t row_bytes = 0;                     ///< Bytes of a delivered row
+    std::size_t batch_bytes = 0;                   ///< Bytes of a delivered batch and its echoes
     ByteBuffer zeros;                     ///< A stored row of zeros; empty unless rows may be missing
     std::unique_ptr<BufferPool> staging;  ///< Null unless samples span chunks
   };
@@ -90,6 +101,8 @@ class BatchAssembler {
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   void read_ragged(BatchJob& job, const Visit& visit) const;
   void gather_sparse(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
+  void place_sparse(BatchJob& job, const SparseReader::Row& row, std::uint32_t position,
+                    ByteBuffer& sample) const;
   template <typename RowInChunk>
   void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
 
@@ -97,7 +110,8 @@ class BatchAssembler {
   const Resolved& resolved_;
   Device* const device_;  // may be null
   Counters& counters_;
-  const SampleChoice* const choice_;  // may be null
+  const SampleChoice* const choice_;       // may be null
+  std::atomic<std::uint64_t> prefetched_;  // batches
   BatchOutputs outputs_;
   std::vector<Lane> lanes_;
   std::optional<DirectRows> direct_;  // only if rows of the data bypass the cache

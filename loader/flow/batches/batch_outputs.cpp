@@ -12,18 +12,24 @@
 
 namespace h5feed {
 BatchOutputs::BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device* device)
-    : dataset_(dataset), resolved_(resolved), device_(device), pools_(dataset.fields.size()) {
+    : dataset_(dataset),
+      resolved_(resolved),
+      device_(device),
+      with_valid_(dataset.fields_with_valid()),
+      pools_(resolved.format.fields.size()) {
   if (dataset.delivers_csr()) sparse_.emplace(*dataset.sparse, resolved.format, resolved.placement.on_host());
   if (device == nullptr) return;
-  for (std::size_t i = 0; i < dataset_.fields.size(); ++i) {
-    const bool alike = dataset_.fields[i].rows.has_value();
-    // As many as a host device keeps: the prefetched batches, the one at the consumer, and the one it is
-    // about to release.
-    const std::size_t kept = (resolved_.options.prefetch_batches + 2) * resolved_.format.outputs;
+  // As many as a host device keeps: the prefetched batches, the one at the consumer, and the one it is
+  // about to release.
+  const std::size_t kept = (resolved_.options.prefetch_batches + 2) * resolved_.format.outputs;
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    const FieldFormat& format = resolved_.format.fields[i];
+    const bool ragged = i < dataset_.fields.size() && dataset_.fields[i].ragged;
+    const bool in_slot = resolved_.placement.gpu && format.stacked;
+    if (ragged || in_slot) continue;
     // At least one byte, so that an empty tensor has an address.
-    const auto bytes =
-        static_cast<std::size_t>(std::max<std::uint64_t>(resolved_.format.fields[i].batch_bytes, 1));
-    if (alike) pools_[i] = std::make_unique<BufferPool>(bytes, kept);
+    pools_[i] = std::make_unique<BufferPool>(
+        static_cast<std::size_t>(std::max<std::uint64_t>(format.batch_bytes, 1)), kept);
   }
 }
 
@@ -75,39 +81,48 @@ void BatchOutputs::put_into(Batch& batch, BatchSlot slot, const EpochKey& key) c
     if (conversion.out_channels_last) batch.data.strides = dense_strides(batch.data.shape, true);
   }
   for (std::size_t number = 0; number < dataset_.fields.size(); ++number)
-    batch.fields.push_back(take_field(number, batch.indices, key));
+    batch.fields.push_back(take_field(number, batch.indices, key, slot));
+  append_valid(batch, key, slot);
   if (!dataset_.target) return;
   batch.target = std::move(slot.target);
   batch.target.dtype = resolved_.format.target_dtype;
   batch.target.shape = batch_shape(count, resolved_.options.batched, dataset_.target->sample_shape());
 }
 
-void BatchOutputs::append_valid(Batch& batch, const EpochKey& key) const {
-  if (!dataset_.says_valid()) return;
-  for (std::size_t number = 0; number < dataset_.num_fields(); ++number) {
-    const Field* const field = dataset_.field(number);
-    if (field == nullptr || !field->belonging.timed()) continue;
-    const std::size_t rows = field->belonging.per_sample();
+// Appends the fields that say which rows of windows exist to a batch that has all its named fields.
+void BatchOutputs::append_valid(Batch& batch, const EpochKey& key, const BatchSlot& slot) const {
+  const std::size_t samples = batch.indices.size();
+  for (const std::size_t number : with_valid_) {
+    const SampleRows& belonging = dataset_.field(number)->belonging;
+    const std::size_t rows = belonging.per_sample();
     BatchField valid{.name = dataset_.field_name(number) + ".valid", .values = {}};
-    valid.values.bytes = make_bytes(batch.indices.size() * rows);
+    valid.values.bytes = field_bytes(batch.fields.size(), samples, slot);
     valid.values.dtype = DType::u8;
-    valid.values.shape =
-        batch_shape(batch.indices.size(), resolved_.options.batched, {static_cast<std::int64_t>(rows)});
-    const std::span out(valid.values.bytes.get(), batch.indices.size() * rows);
-    for (std::size_t i = 0; i < batch.indices.size(); ++i)
-      field->belonging.write_valid(static_cast<std::uint64_t>(batch.indices[i]), key,
-                                   out.subspan(i * rows, rows));
+    valid.values.shape = batch_shape(samples, resolved_.options.batched, {static_cast<std::int64_t>(rows)});
+    const std::span out(valid.values.bytes.get(), samples * rows);
+    for (std::size_t i = 0; i < samples; ++i) {
+      belonging.write_valid(static_cast<std::uint64_t>(batch.indices[i]), key, out.subspan(i * rows, rows));
+    }
     batch.fields.push_back(std::move(valid));
   }
 }
 
+// Returns the memory of one of `Batch::fields` whose samples have one shape.
+std::shared_ptr<std::byte> BatchOutputs::field_bytes(std::size_t number, std::size_t samples,
+                                                     const BatchSlot& slot) const {
+  if (number < slot.fields.size() && slot.fields[number]) return slot.fields[number];
+  if (pools_[number]) return pools_[number]->acquire();
+  return make_bytes(samples * resolved_.format.fields[number].row_bytes);
+}
+
 BatchField BatchOutputs::take_field(std::size_t number, const std::vector<std::int64_t>& samples,
-                                    const EpochKey& key) const {
+                                    const EpochKey& key, const BatchSlot& slot) const {
   const NamedField& field = dataset_.fields[number];
-  if (!field.rows) return make_ragged_field(field, samples, key, resolved_.options.batched);
-  auto bytes = pools_[number] ? pools_[number]->acquire()
-                              : make_bytes(samples.size() * resolved_.format.fields[number].row_bytes);
-  return make_field(field, samples.size(), resolved_.options.batched, std::move(bytes));
+  const bool batched = resolved_.options.batched;
+  if (field.rows)
+    return make_field(field, samples.size(), batched, field_bytes(number, samples.size(), slot));
+  return make_ragged_field(field, samples, key, batched,
+                           number < slot.fields.size() ? slot.fields[number] : nullptr);
 }
 
 // A GPU that converts gets the transforms of all deliveries in one list.

@@ -21,7 +21,7 @@ namespace h5feed {
 /// Prepares the outputs of jobs. Thread-safe.
 class BatchOutputs {
  public:
-  /// Creates the buffer pools of the named fields. Borrows its arguments, which must outlive it. Without
+  /// Creates the buffer pools of the fields. Borrows its arguments, which must outlive it. Without
   /// `device`, each batch gets memory of its own, as large as its samples. Throws std::bad_alloc.
   BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device* device);
 
@@ -29,10 +29,6 @@ class BatchOutputs {
   /// false and does nothing if no memory is free now and `wait` is false; with `wait`, blocks until it is.
   /// Throws std::bad_alloc, DeviceError.
   bool prepare(BatchJob& job, bool wait) const;
-
-  /// Appends the fields that say which rows of a window exist, if `DatasetState::says_valid()`, to a batch
-  /// whose other fields are complete. Throws std::bad_alloc.
-  void append_valid(Batch& batch, const EpochKey& key) const;
 
   /// Returns what lays out the data as CSR; null if it is delivered otherwise.
   const SparseBatch* sparse() const noexcept { return sparse_ ? &*sparse_ : nullptr; }
@@ -47,16 +43,20 @@ class BatchOutputs {
  private:
   BatchSlot take_slot(const Batch& batch, std::uint64_t first_turn, bool wait) const;
   void put_into(Batch& batch, BatchSlot slot, const EpochKey& key) const;
-  BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples,
-                        const EpochKey& key) const;
+  std::shared_ptr<std::byte> field_bytes(std::size_t number, std::size_t samples,
+                                         const BatchSlot& slot) const;
+  BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples, const EpochKey& key,
+                        const BatchSlot& slot) const;
+  void append_valid(Batch& batch, const EpochKey& key, const BatchSlot& slot) const;
   void draw_transforms(BatchJob& job) const;
 
   const DatasetState& dataset_;
   const Resolved& resolved_;
-  Device* const device_;               // may be null
-  std::optional<SparseBatch> sparse_;  // only if the data is delivered as CSR
-  std::vector<std::unique_ptr<BufferPool>>
-      pools_;  // one per named field; null if ragged, or without a device
+  Device* const device_;                       // may be null
+  const std::vector<std::size_t> with_valid_;  // `DatasetState::fields_with_valid()`
+  std::optional<SparseBatch> sparse_;          // only if the data is delivered as CSR
+  // One for each of `Batch::fields`; null if it is ragged or part of a slot of the device, or without device.
+  std::vector<std::unique_ptr<BufferPool>> pools_;
 };
 
 }  // namespace h5feed

@@ -30,7 +30,8 @@ std::size_t neighbours(std::span<const RowAt> rows, const SampleMap& map) {
 
 void DirectRows::plan(BatchJob& job, std::size_t field_number) const {
   const std::size_t rows = job.rows[field_number].size();
-  const std::size_t step = std::max<std::size_t>(1, kDirectVisitBytes / parts_.field.map.row_bytes());
+  const std::size_t step =
+      std::max<std::size_t>(1, kDirectVisitBytes / std::max<std::uint64_t>(1, parts_.stored_row_bytes));
   if (cold_rows_.load(std::memory_order_relaxed) > 0) hint(job.rows[field_number]);
   for (std::size_t first = 0; first < rows; first += step) {
     job.visits.push_back({.field = static_cast<std::uint32_t>(field_number),
@@ -57,24 +58,36 @@ void DirectRows::note_read(bool slept) const noexcept {
   }
 }
 
-void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, const Place& place,
-                      Scratch& scratch) const {
+// `read_some(rows, count)` reads some of the first rows, calls `count` with the cost, and returns how many it
+// read.
+template <typename ReadSome>
+void DirectRows::read_visit(const BatchJob& job, const Visit& visit, const ReadSome& read_some) const {
   std::optional<SleepProbe> probe;
   if (parts_.hints) probe.emplace();
   const CountedRetries retries(parts_.counters);
   TimeGather gathering(parts_.counters);
-  const ChunkReader& reader = *parts_.field.reader;
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
-  const std::size_t stored_row_bytes = parts_.field.map.row_bytes();
   std::uint64_t read_ns = 0;
   const auto count = [&](const ReadCost& cost) {
     count_read(parts_.counters, cost);
     read_ns += cost.read_ns;
     gathering.exclude(cost.read_ns + cost.decode_ns);
   };
-  for (std::size_t i = 0; i < rows.size();) {
-    const std::size_t run = neighbours(rows.subspan(i), parts_.field.map);
-    const std::span places = rows.subspan(i, run);
+  for (std::size_t i = 0; i < rows.size();) i += read_some(rows.subspan(i), count);
+  Counters::add(parts_.counters.rows_direct, rows.size());
+  if (!probe) return;
+  const bool slept = probe->slept();
+  if (slept) Counters::add(parts_.counters.storage_wait_ns, read_ns);
+  note_read(slept);
+}
+
+void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, const Place& place,
+                      Scratch& scratch) const {
+  const ChunkReader& reader = *parts_.field.reader;
+  const std::size_t stored_row_bytes = parts_.field.map.row_bytes();
+  read_visit(job, visit, [&](std::span<const RowAt> rows, const auto& count) {
+    const std::size_t run = neighbours(rows, parts_.field.map);
+    const std::span places = rows.first(run);
     if (parts_.as_they_are) {
       scratch.outs.clear();
       for (const RowAt& at : places)
@@ -89,13 +102,19 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, c
         place(stored.data() + r * stored_row_bytes, places[r].position);
       }
     }
-    i += run;
-  }
-  Counters::add(parts_.counters.rows_direct, rows.size());
-  if (!probe) return;
-  const bool slept = probe->slept();
-  if (slept) Counters::add(parts_.counters.storage_wait_ns, read_ns);
-  note_read(slept);
+    return run;
+  });
+}
+
+void DirectRows::read_sparse(const BatchJob& job, const Visit& visit, const SparseReader& reader,
+                             const PlaceSparse& place, Scratch& scratch) const {
+  read_visit(job, visit, [&](std::span<const RowAt> rows, const auto& count) {
+    ReadCost cost;
+    const SparseReader::Row row = reader.read_row(rows.front().row, scratch.rows, scratch.sparse, cost);
+    count(cost);
+    place(row, rows.front().position);
+    return std::size_t{1};
+  });
 }
 
 }  // namespace h5feed

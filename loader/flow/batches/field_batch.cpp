@@ -38,24 +38,18 @@ std::vector<std::int64_t> sums_of(const std::vector<std::int64_t>& lengths) {
   return offsets;
 }
 
-// Sets shape, offsets and lengths of a field whose samples have `lengths` elements of shape `element`. A
-// single sample is not padded.
+// Sets shape, offsets and lengths of a field that is padded or ragged, whose samples have `lengths` elements
+// of shape `element`. A single sample is not padded.
 void arrange(BatchField& field, Collate collate, const std::vector<std::int64_t>& lengths,
              std::span<const std::int64_t> element, bool batched) {
-  const std::int64_t longest = lengths.empty() ? 0 : std::ranges::max(lengths);
-  switch (collate) {
-    case Collate::ragged: {
-      const std::vector<std::int64_t> offsets = sums_of(lengths);
-      field.values.shape = with_front(offsets.back(), element);
-      field.offsets = numbers(offsets);
-      return;
-    }
-    case Collate::pad:
-      field.lengths = numbers(lengths);
-      break;
-    case Collate::stack:
-      break;
+  if (collate == Collate::ragged) {
+    const std::vector<std::int64_t> offsets = sums_of(lengths);
+    field.values.shape = with_front(offsets.back(), element);
+    field.offsets = numbers(offsets);
+    return;
   }
+  const std::int64_t longest = lengths.empty() ? 0 : std::ranges::max(lengths);
+  field.lengths = numbers(lengths);
   field.values.shape = batch_shape(lengths.size(), batched, with_front(longest, element));
 }
 
@@ -90,17 +84,26 @@ BatchField make_field(const NamedField& field, std::size_t count, bool batched,
 }
 
 BatchField make_ragged_field(const NamedField& field, const std::vector<std::int64_t>& samples,
-                             const EpochKey& key, bool batched) {
+                             const EpochKey& key, bool batched, std::shared_ptr<std::byte> memory) {
   const RaggedField& rows = *field.ragged;
-  std::vector<std::int64_t> lengths;
-  lengths.reserve(samples.size());
-  for (const std::int64_t sample : samples)
-    lengths.push_back(static_cast<std::int64_t>(
-        rows.length(field.belonging.row_of(static_cast<std::uint64_t>(sample), key))));
   const std::vector<std::int64_t> element(rows.element_shape().begin(), rows.element_shape().end());
   BatchField made{.name = field.options.name, .values = {}};
   made.values.dtype = field.dtype();
-  arrange(made, field.options.collate, lengths, element, batched);
+  if (field.options.collate == Collate::stack) {
+    const auto length = static_cast<std::int64_t>(rows.longest());  // of all samples
+    made.values.shape = batch_shape(samples.size(), batched, with_front(length, element));
+  } else {
+    std::vector<std::int64_t> lengths;
+    lengths.reserve(samples.size());
+    for (const std::int64_t sample : samples)
+      lengths.push_back(static_cast<std::int64_t>(
+          rows.length(field.belonging.row_of(static_cast<std::uint64_t>(sample), key))));
+    arrange(made, field.options.collate, lengths, element, batched);
+  }
+  if (memory) {
+    made.values.bytes = std::move(memory);
+    return made;
+  }
   std::uint64_t bytes = size_of(made.values.dtype);
   for (const std::int64_t extent : made.values.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) throw std::bad_alloc();

@@ -28,10 +28,11 @@ std::shared_ptr<std::byte> make_bytes(std::size_t bytes);
 BatchField make_field(const NamedField& field, std::size_t count, bool batched,
                       std::shared_ptr<std::byte> bytes);
 
-/// Returns a batch field that owns memory for samples of different lengths, filled with zeros. `samples` are
-/// the numbers of the batch's samples. Throws std::bad_alloc.
+/// Returns a batch field for samples of different lengths. `samples` are the numbers of the batch's samples.
+/// Its values are stored in `memory`, which it shares; if that is null, in memory of its own, filled with
+/// zeros. Padding needs the latter. Throws std::bad_alloc.
 BatchField make_ragged_field(const NamedField& field, const std::vector<std::int64_t>& samples,
-                             const EpochKey& key, bool batched);
+                             const EpochKey& key, bool batched, std::shared_ptr<std::byte> memory);
 
 /// Reads samples of a ragged field. Immutable and thread-safe.
 class RaggedRows {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "flow/measure/trace_span.hpp"
@@ -68,6 +69,10 @@ void Prefetcher::stop() noexcept {
 void Prefetcher::submit(std::shared_ptr<BatchJob> job) { queue_->push({std::move(job), kPlanStep}); }
 
 void Prefetcher::run_one() {
+  if (queue_->take_lost()) {
+    run_lost(caller_scratch_);
+    return;
+  }
   Task task;
   if (queue_->pop(task)) run(task, caller_scratch_, true);
 }
@@ -106,6 +111,7 @@ void Prefetcher::work(std::int64_t worker) {
   BatchAssembler::Scratch scratch;
   const auto inactive = [&] { return !active_.contains(worker); };
   while (!queue_->stopped()) {
+    if (queue_->take_lost()) run_lost(scratch);
     if (inactive()) {
       // A plan that this worker has parked may be the only work: the others must find it.
       unpark(false);
@@ -114,7 +120,7 @@ void Prefetcher::work(std::int64_t worker) {
     }
     Task task;
     if (!queue_->try_pop(task)) {
-      if (run_parked(false) || load_ahead_measured() || run_parked(true)) continue;
+      if (run_parked(scratch, false) || load_ahead_measured() || run_parked(scratch, true)) continue;
       if (!queue_->pop(task, inactive)) continue;
     }
     run_measured(task, scratch);
@@ -135,7 +141,7 @@ bool Prefetcher::load_ahead_measured() {
 
 void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch, bool wait) {
   if (task.step == kPlanStep) {
-    if (!task.job->cancelled.load(std::memory_order_acquire)) run_plan(task, wait);
+    if (!task.job->cancelled.load(std::memory_order_acquire)) run_plan(task, scratch, wait);
   } else {
     run_visit({task.job, task.step - 1}, scratch);
   }
@@ -143,7 +149,7 @@ void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch, bool wa
 
 // Plans the earliest parked job. Returns false if there is none, another worker is waiting for a slot
 // already, or there is still no slot.
-bool Prefetcher::run_parked(bool wait) {
+bool Prefetcher::run_parked(BatchAssembler::Scratch& scratch, bool wait) {
   Task task;
   {
     const MutexLock lock(parked_mutex_);
@@ -157,25 +163,41 @@ bool Prefetcher::run_parked(bool wait) {
     if (wait) unpark(true);
     return true;
   }
-  run_plan(task, wait);
+  run_plan(task, scratch, wait);
   const MutexLock lock(parked_mutex_);
   return std::ranges::find(parked_, task.job, &Task::job) == parked_.end();
 }
 
-// Queues all parked plans again: each may find a slot now, or be the next to wait for one. `waited`: this
-// worker was the one that waits for a slot, and has ended that.
-void Prefetcher::unpark(bool waited) {
-  std::vector<Task> tasks;
-  {
-    const MutexLock lock(parked_mutex_);
-    tasks.swap(parked_);
-    if (waited) waits_for_slot_ = false;
+// Queues all parked plans again: each may find a slot now, or be the next to wait for one. Plans for which
+// the queue has no memory stay parked, and another worker is woken for them. `waited`: this worker was the
+// one that waits for a slot, and has ended that.
+void Prefetcher::unpark(bool waited) noexcept {
+  const MutexLock lock(parked_mutex_);
+  if (waited) waits_for_slot_ = false;
+  while (!parked_.empty()) {
+    if (!queue_->try_push(parked_.back())) {
+      queue_->note_lost();
+      return;
+    }
+    parked_.pop_back();
   }
-  for (Task& task : tasks) queue_->push(std::move(task));
 }
 
-void Prefetcher::run_plan(const Task& task, bool wait) {
+// Does the visits of all jobs of the ring that nobody has claimed, since the tasks of some were lost.
+void Prefetcher::run_lost(BatchAssembler::Scratch& scratch) {
+  std::uint64_t ticket = 0;
+  while (const std::shared_ptr<BatchJob> job = ring_.find_from(ticket)) {
+    ticket = job->ticket + 1;
+    if (!job->announced.load(std::memory_order_acquire)) continue;
+    for (std::uint32_t number = 0; number < job->visits.size(); ++number) {
+      if (!job->visits[number].direct) run_visit({job, number}, scratch);
+    }
+  }
+}
+
+void Prefetcher::run_plan(const Task& task, BatchAssembler::Scratch& scratch, bool wait) {
   BatchJob& job = *task.job;
+  std::uint32_t visits = 0;
   {
     const TraceSpan span(settings_.trace.get(), Stage::plan, job.ticket);
     try {
@@ -184,17 +206,19 @@ void Prefetcher::run_plan(const Task& task, bool wait) {
         parked_.push_back(task);
         return;
       }
+      chunks_.announce(task.job);
+      visits = static_cast<std::uint32_t>(job.visits.size());
+      job.announced.store(true, std::memory_order_release);
     } catch (...) {
       job.fail(std::current_exception());
       job.visits.clear();
     }
   }
   if (wait) unpark(true);
-  // Other threads may do the job's visits from here on, so count them first.
-  const auto visits = static_cast<std::uint32_t>(job.visits.size());
   if (visits == 0) complete(job);
-  chunks_.announce(task.job);
-  for (std::uint32_t step = 1; step <= visits; ++step) queue_->push({task.job, step});
+  for (std::uint32_t number = 0; number < visits; ++number) {
+    if (!queue_->try_push({task.job, number + 1})) run_visit({task.job, number}, scratch);
+  }
 }
 
 void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch) {
@@ -203,21 +227,23 @@ void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch
     return;
   }
   std::vector<VisitRef> done;
+  std::span<const VisitRef> finished;
   {
     const TraceSpan span(settings_.trace.get(), Stage::read_decode, ref.job->ticket);
     try {
       done = visit(ref, scratch);
+      finished = done;
     } catch (...) {
       take_error(ref);
-      done = {ref};
+      finished = {&ref, 1};
     }
   }
-  finish_visits(done);
+  finish_visits(finished);
 }
 
 // Returns the visits that are done now: this one and, if it loaded a chunk, others that waited for that
 // chunk. Empty if another thread does the visit, or if the chunk is being loaded or fetched; the visit is
-// then queued again.
+// then queued again. If it throws, the visit was this thread's to do.
 std::vector<VisitRef> Prefetcher::visit(const VisitRef& ref, BatchAssembler::Scratch& scratch) {
   // With `on_error`, all data of a failed batch is tried: whether a batch exceeds the quota must not depend
   // on what was read before a function of the user threw.
@@ -233,9 +259,16 @@ std::vector<VisitRef> Prefetcher::visit(const VisitRef& ref, BatchAssembler::Scr
     assembler_.read_direct(*ref.job, ref.visit(), scratch);
     return {ref};
   }
-  return serve(chunks_.claim(ref, [queue = queue_, ref]() noexcept {
-    queue->push({ref.job, ref.number + 1});
-  }));
+  ChunkLoader::Wake wake;
+  try {
+    wake = [queue = queue_, ref]() noexcept {
+      if (!queue->try_push({ref.job, ref.number + 1})) queue->note_lost();
+    };
+  } catch (...) {
+    if (!chunks_.drop(ref)) return {};
+    throw;
+  }
+  return serve(chunks_.claim(ref, wake));
 }
 
 // Returns whether the chunk of a visit was found bad since the batch was planned.
@@ -298,28 +331,33 @@ bool Prefetcher::load_ahead() {
   for (std::uint64_t piece = 0; piece < chunks_.pieces(); ++piece) {
     const ChunkKey key{kData, place->chunk * chunks_.pieces() + piece};
     if (settings_.bad != nullptr && settings_.bad->was_found(key)) continue;
-    const std::vector<VisitRef> done = serve(chunks_.load_ahead(place->chunk, piece, still_ahead));
-    finish_visits(done);
+    try {
+      const std::vector<VisitRef> done = serve(chunks_.load_ahead(place->chunk, piece, still_ahead));
+      finish_visits(done);
+    } catch (const std::bad_alloc&) {
+      // Nothing was claimed: the visit that needs the chunk loads it.
+    }
   }
   return true;
 }
 
-void Prefetcher::finish_visits(const std::vector<VisitRef>& done) {
+void Prefetcher::finish_visits(std::span<const VisitRef> done) {
   for (const VisitRef& ref : done) {
     if (ref.job->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(*ref.job);
   }
 }
 
 // Prepares the batch of a spoiled job once more, by a job that takes its place. Returns false if that failed;
-// the job then has an error.
+// the job then has an error, or the job in its place if there is one.
 bool Prefetcher::plan_again(BatchJob& job) {
+  std::shared_ptr<BatchJob> again;
   try {
     if (job.attempt == kMostPlans) {
       throw ChunkError(fmt::format(
           "epoch {}, batch {}: its data failed in each of {} attempts; the last fault: {}; check the storage",
           job.epoch, job.batch.number, kMostPlans, settings_.bad->last_fault()));
     }
-    const auto again = std::make_shared<BatchJob>(job, job.attempt + 1);
+    again = std::make_shared<BatchJob>(job, job.attempt + 1);
     // Gives the memory of the batch back before the new job asks for some. No visit uses it any more.
     Batch batch = std::exchange(job.batch, {});
     batch = {};
@@ -328,8 +366,12 @@ bool Prefetcher::plan_again(BatchJob& job) {
     if (ring_.replace(job, again)) submit(again);
     return true;
   } catch (...) {
-    job.fail(std::current_exception());
-    return false;
+    const std::exception_ptr error = std::current_exception();
+    job.fail(error);
+    if (!again) return false;
+    again->fail(error);
+    complete(*again);
+    return true;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -25,7 +26,9 @@ namespace h5feed {
 /// Owns the worker threads and the task queue. A job becomes one plan task, then one task per visit. Plans
 /// run first, because loading a chunk serves all visits known by then; then tasks of earlier tickets. If
 /// another worker is loading the chunk of a task, the task steps aside and is queued again once the chunk is
-/// loaded, so no worker waits for another. With `Settings::bad`, a job whose data cannot be read is planned
+/// loaded, so no worker waits for another. No task throws: an error fails its job, also if memory lacks. A
+/// visit that cannot be queued is done at once by the worker that planned it, or, if its chunk was awaited,
+/// found among those of the ring's jobs. With `Settings::bad`, a job whose data cannot be read is planned
 /// again after its last visit, without this data. A plan for which a GPU has no free slot steps aside too;
 /// one worker waits for the slot when there is nothing else to do.
 class Prefetcher {
@@ -50,11 +53,12 @@ class Prefetcher {
   /// Blocks until the running tasks end; drops all others.
   ~Prefetcher();
 
-  /// Queues a job that is in the ring. Does not block. Thread-safe. Throws std::bad_alloc.
+  /// Queues a job that is in the ring. Does not block. Thread-safe. Throws std::bad_alloc; no task will then
+  /// complete the job.
   void submit(std::shared_ptr<BatchJob> job);
 
-  /// Runs the earliest task on the caller's thread; for use without workers. Blocks while all tasks wait for
-  /// chunks that another loader of the dataset is loading.
+  /// Runs the earliest task on the caller's thread, or those that were lost for want of memory; for use
+  /// without workers. Blocks while all tasks wait for chunks that another loader of the dataset is loading.
   void run_one();
 
   /// Makes the workers 0 … `count` − 1 active, at least one, and starts those that did not run yet. The
@@ -92,14 +96,15 @@ class Prefetcher {
   bool load_ahead_measured();
   bool initialize(std::int64_t worker) H5FEED_EXCLUDES(init_mutex_);
   void run(const Task& task, BatchAssembler::Scratch& scratch, bool wait);
-  void run_plan(const Task& task, bool wait);
-  bool run_parked(bool wait) H5FEED_EXCLUDES(parked_mutex_);
-  void unpark(bool waited) H5FEED_EXCLUDES(parked_mutex_);
+  void run_plan(const Task& task, BatchAssembler::Scratch& scratch, bool wait);
+  void run_lost(BatchAssembler::Scratch& scratch);
+  bool run_parked(BatchAssembler::Scratch& scratch, bool wait) H5FEED_EXCLUDES(parked_mutex_);
+  void unpark(bool waited) noexcept H5FEED_EXCLUDES(parked_mutex_);
   void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
   std::vector<VisitRef> visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
   std::vector<VisitRef> serve(ChunkLoader::Claim claim);
   bool load_ahead();
-  void finish_visits(const std::vector<VisitRef>& done);
+  void finish_visits(std::span<const VisitRef> done);
   void stop() noexcept;
   void complete(BatchJob& job);
   bool is_known_bad(const VisitRef& ref) const;

@@ -84,21 +84,17 @@ void SparseBatch::convert(const std::byte* from, std::size_t count, std::byte* t
   for (; i < count; ++i) one_->run(from + i * from_bytes, to + i * to_bytes);
 }
 
-void SparseBatch::copy(const std::byte* chunk, std::uint64_t row, std::size_t position,
-                       const SparseRows& out) const {
-  const SparseReader::Row stored = sparse_.reader->row_of(chunk, row);
-  const std::size_t count = stored.columns.size();
+void SparseBatch::copy(const SparseReader::Row& row, std::size_t position, const SparseRows& out) const {
+  const std::size_t count = row.columns.size();
   if (count == 0) return;
   if (index_ == DType::i32) {
     const auto at = static_cast<std::size_t>(out.offsets.as<std::int32_t>()[position]);
-    convert(stored.values, count, out.values.bytes.get() + at * size_of(to_));
-    std::memcpy(out.columns.as<std::int32_t>().data() + at, stored.columns.data(),
-                stored.columns.size_bytes());
+    convert(row.values, count, out.values.bytes.get() + at * size_of(to_));
+    std::memcpy(out.columns.as<std::int32_t>().data() + at, row.columns.data(), row.columns.size_bytes());
   } else {
     const auto at = static_cast<std::size_t>(out.offsets.as<std::int64_t>()[position]);
-    convert(stored.values, count, out.values.bytes.get() + at * size_of(to_));
-    std::ranges::copy(stored.columns,
-                      out.columns.as<std::int64_t>().begin() + static_cast<std::ptrdiff_t>(at));
+    convert(row.values, count, out.values.bytes.get() + at * size_of(to_));
+    std::ranges::copy(row.columns, out.columns.as<std::int64_t>().begin() + static_cast<std::ptrdiff_t>(at));
   }
 }
 

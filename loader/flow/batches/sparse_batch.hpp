@@ -28,9 +28,8 @@ class SparseBatch {
   /// filled in.
   SparseRows make(const std::vector<std::int64_t>& samples, std::shared_ptr<std::byte> bytes) const;
 
-  /// Copies row `row` of the decoded `chunk` to place `position` of `out`. Calls for different positions may
-  /// run concurrently.
-  void copy(const std::byte* chunk, std::uint64_t row, std::size_t position, const SparseRows& out) const;
+  /// Copies `row` to place `position` of `out`. Calls for different positions may run concurrently.
+  void copy(const SparseReader::Row& row, std::size_t position, const SparseRows& out) const;
 
  private:
   std::uint64_t values_of(const std::vector<std::int64_t>& samples) const noexcept;

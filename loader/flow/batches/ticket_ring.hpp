@@ -42,6 +42,19 @@ class TicketRing {
     slots_.push_back({std::move(job), false});
   }
 
+  /// Removes the job that was added last, which no task works on. Needs one.
+  void drop_last() H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    slots_.pop_back();
+  }
+
+  /// Returns the first job whose ticket is at least `ticket`; null if there is none.
+  std::shared_ptr<BatchJob> find_from(std::uint64_t ticket) const H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    const auto slot = std::ranges::find_if(slots_, [&](const Slot& s) { return s.job->ticket >= ticket; });
+    return slot == slots_.end() ? nullptr : slot->job;
+  }
+
   /// Marks a job complete. Called by the worker that finished the job's last task.
   void complete(const BatchJob& job) H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);

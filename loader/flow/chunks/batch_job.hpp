@@ -91,6 +91,7 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   std::uint64_t bad_samples = 0;  ///< Planned samples that were left out or replaced
 
   std::atomic<std::size_t> remaining = 0;  ///< Visits not yet done
+  std::atomic<bool> announced = false;     ///< Its visits are known, and those of chunks on the agenda
   std::atomic<bool> cancelled = false;     ///< No consumer will take the batch; tasks drop it
   std::atomic<bool> failed = false;        ///< An exception is kept; no rows are copied any more
   std::atomic<bool> spoiled = false;       ///< Met bad data: is planned again after its last visit

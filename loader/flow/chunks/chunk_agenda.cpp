@@ -2,6 +2,7 @@
 #include "flow/chunks/chunk_agenda.hpp"
 
 #include <algorithm>
+#include <new>
 #include <variant>
 
 namespace h5feed {
@@ -13,18 +14,35 @@ ChunkKey key_of(const Visit& visit) noexcept { return {visit.field, visit.chunk}
 
 void ChunkAgenda::add(const std::shared_ptr<BatchJob>& job) {
   const MutexLock lock(mutex_);
-  for (std::uint32_t number = 0; number < job->visits.size(); ++number) {
-    const Visit& visit = job->visits[number];
-    if (visit.direct) continue;
-    const auto [at, inserted] = entries_.try_emplace(key_of(visit));
-    Entry& entry = at->second;
-    if (inserted) {
-      entry.deadline = {job->ticket, number};
-      announced_.emplace(entry.deadline, at->first);
+  VisitRef ref{job};
+  try {
+    for (; ref.number < job->visits.size(); ++ref.number) {
+      if (!ref.visit().direct) add_visit(ref);
     }
-    entry.visits.push_back({job, number});
+  } catch (...) {
+    // Nobody has seen the visits, since the mutex was held.
+    while (ref.number > 0) {
+      --ref.number;
+      const auto at = take_off(ref);
+      if (at != entries_.end() && at->second.visits.empty()) forget(at);
+    }
+    throw;
   }
   if (patience_ > 0) work_.notify_all();
+}
+
+void ChunkAgenda::add_visit(const VisitRef& ref) {
+  const auto [at, inserted] = entries_.try_emplace(key_of(ref.visit()));
+  Entry& entry = at->second;
+  try {
+    entry.visits.push_back(ref);
+    if (!inserted) return;
+    entry.deadline = {ref.job->ticket, ref.number};
+    announced_.emplace(entry.deadline, at->first);
+  } catch (...) {
+    if (inserted) entries_.erase(at);
+    throw;
+  }
 }
 
 ChunkAgenda::Turn ChunkAgenda::begin(const VisitRef& visit, const Wake& wake) {
@@ -61,7 +79,7 @@ ChunkCache::Lookup ChunkAgenda::look_up(const VisitRef& visit, ChunkCache& cache
   return found;
 }
 
-bool ChunkAgenda::claim(const VisitRef& visit) {
+bool ChunkAgenda::claim(const VisitRef& visit) noexcept {
   const MutexLock lock(mutex_);
   const auto at = take_off(visit);
   if (at == entries_.end()) return false;
@@ -69,7 +87,7 @@ bool ChunkAgenda::claim(const VisitRef& visit) {
   return true;
 }
 
-bool ChunkAgenda::claim_without_chunk(const VisitRef& visit) {
+bool ChunkAgenda::claim_without_chunk(const VisitRef& visit) noexcept {
   const MutexLock lock(mutex_);
   const auto at = take_off(visit);
   if (at == entries_.end()) return false;
@@ -77,9 +95,14 @@ bool ChunkAgenda::claim_without_chunk(const VisitRef& visit) {
   if (entry.visits.empty()) {
     forget(at);
   } else if (entry.state == State::taken) {
+    const Deadline next = {entry.visits.front().job->ticket, entry.visits.front().number};
+    try {
+      announced_.emplace(next, at->first);
+    } catch (const std::bad_alloc&) {
+      return true;  // it stays taken: the workers of the other visits read it themselves
+    }
     entry.state = State::announced;
-    entry.deadline = {entry.visits.front().job->ticket, entry.visits.front().number};
-    announced_.emplace(entry.deadline, at->first);
+    entry.deadline = next;
     if (patience_ > 0) work_.notify_one();
   }
   return true;
@@ -91,7 +114,7 @@ std::vector<VisitRef> ChunkAgenda::unclaimed(ChunkKey key) const {
   return at == entries_.end() ? std::vector<VisitRef>() : at->second.visits;
 }
 
-std::vector<VisitRef> ChunkAgenda::claim_all(ChunkKey key) {
+std::vector<VisitRef> ChunkAgenda::claim_all(ChunkKey key) noexcept {
   const MutexLock lock(mutex_);
   const auto at = entries_.find(key);
   if (at == entries_.end()) return {};

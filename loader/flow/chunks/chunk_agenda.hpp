@@ -52,7 +52,7 @@ class ChunkAgenda {
   ChunkAgenda(const ChunkAgenda&) = delete;
   ChunkAgenda& operator=(const ChunkAgenda&) = delete;
 
-  /// Puts the visits of a planned job on the agenda.
+  /// Puts the visits of a planned job on the agenda. Throws std::bad_alloc; none of them is then on it.
   void add(const std::shared_ptr<BatchJob>& job) H5FEED_EXCLUDES(mutex_);
 
   enum class Turn : std::uint8_t {
@@ -60,27 +60,28 @@ class ChunkAgenda {
     claimed,  ///< Another thread has done or is doing the visit
     reading   ///< The chunk is being fetched; `wake` is kept and will be called
   };
-  /// Starts a worker on a visit. After `go`, no reader thread starts on the chunk.
+  /// Starts a worker on a visit. After `go`, no reader thread starts on the chunk. Throws std::bad_alloc if
+  /// there is no memory to keep `wake`.
   Turn begin(const VisitRef& visit, const Wake& wake) H5FEED_EXCLUDES(mutex_);
 
   /// Looks up the chunk of a visit for which `begin` returned `go`: `bytes` of `cache`. Returns a load only
   /// while nobody has claimed the visit, so that no chunk is loaded in vain. Pending: another thread did the
-  /// visit, or `wake` was kept and will be called.
+  /// visit, or `wake` was kept and will be called. Throws std::bad_alloc.
   ChunkCache::Lookup look_up(const VisitRef& visit, ChunkCache& cache, std::size_t bytes,
                              const Wake& wake) const H5FEED_EXCLUDES(mutex_);
 
   /// Claims one visit. Returns false if another thread has claimed it.
-  bool claim(const VisitRef& visit) H5FEED_EXCLUDES(mutex_);
+  bool claim(const VisitRef& visit) noexcept H5FEED_EXCLUDES(mutex_);
 
   /// Claims one visit that needed no chunk. Returns false if another thread has claimed it. If a worker had
-  /// taken the chunk and other visits still need it, the chunk is announced again.
-  bool claim_without_chunk(const VisitRef& visit) H5FEED_EXCLUDES(mutex_);
+  /// taken the chunk and other visits still need it, the chunk is announced again, unless memory lacks.
+  bool claim_without_chunk(const VisitRef& visit) noexcept H5FEED_EXCLUDES(mutex_);
 
   /// Returns the unclaimed visits of a chunk. Throws std::bad_alloc.
   std::vector<VisitRef> unclaimed(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
 
   /// Claims all unclaimed visits of a chunk and returns them.
-  std::vector<VisitRef> claim_all(ChunkKey key) H5FEED_EXCLUDES(mutex_);
+  std::vector<VisitRef> claim_all(ChunkKey key) noexcept H5FEED_EXCLUDES(mutex_);
 
   /// Exchanges `raw` for the buffer that starts with the chunk's fetched bytes, and returns their number.
   /// Returns 0 and leaves `raw` if the chunk was not fetched.
@@ -130,6 +131,7 @@ class ChunkAgenda {
   };
   using Entries = std::unordered_map<ChunkKey, Entry, ChunkKeyHash>;
 
+  void add_visit(const VisitRef& ref) H5FEED_REQUIRES(mutex_);
   Entries::iterator take_off(const VisitRef& visit) H5FEED_REQUIRES(mutex_);
   void forget(Entries::iterator at) H5FEED_REQUIRES(mutex_);
   void end_flight(ByteBuffer buffer) noexcept H5FEED_REQUIRES(mutex_);

@@ -34,39 +34,47 @@ ChunkLoader::ChunkLoader(const Parts& parts)
 
 void ChunkLoader::announce(const std::shared_ptr<BatchJob>& job) {
   agenda_.add(job);
-  future_.planned(job->first_turn);
+  future_.planned(job->first_turn);  // does not throw: the visits are on the agenda
 }
 
 ChunkLoader::Claim ChunkLoader::claim(const VisitRef& ref, const Wake& wake) {
-  const Visit& visit = ref.visit();
-  const Lane& lane = lanes_[visit.field];
-  Claim claim{.key = {visit.field, visit.chunk}};
-  if (lane.keeper && claim_kept(ref, claim)) return claim;
-  if (agenda_.begin(ref, wake) != ChunkAgenda::Turn::go) return claim;
-  ChunkCache::Lookup found = agenda_.look_up(ref, parts_.cache, chunk_bytes(claim.key), wake);
-  if (auto* const load = std::get_if<ChunkCache::Load>(&found)) {
-    try {
-      claim.scratch.emplace(scratch_pool_.acquire());
-      load_claiming(claim.key, *load, **claim.scratch, claim);
-    } catch (...) {
-      // Claim before `load` is abandoned: the next thread to try might succeed and do this visit as well.
-      agenda_.claim(ref);
-      throw;
-    }
-    if (!claim.visits.empty()) Counters::add(parts_.counters.cache_hits, claim.visits.size() - 1);
-  } else if (auto* const pin = std::get_if<ChunkCache::Pin>(&found)) {
-    if (lane.keeper) claim.due_times = future_.due_times();
-    if (!agenda_.claim(ref)) return claim;
-    claim.visits.push_back(ref);
-    claim.chunk.emplace(std::move(*pin));
-    Counters::add(parts_.counters.cache_hits, 1);
+  Claim claim{.key = {ref.visit().field, ref.visit().chunk}};
+  std::optional<ChunkCache::Lookup> found;
+  try {
+    claim_through(ref, wake, found, claim);
+  } catch (...) {
+    // Claim before a load in `found` is abandoned: the next thread to try might succeed and do this visit as
+    // well. If another thread has done it already, the error is of no consequence.
+    if (agenda_.claim(ref)) throw;
   }
   return claim;
 }
 
-// Claims the visit if all of its rows are kept.
+// Throws only while the visit is not claimed. `found` keeps the right to load, if there is one.
+void ChunkLoader::claim_through(const VisitRef& ref, const Wake& wake,
+                                std::optional<ChunkCache::Lookup>& found, Claim& claim) {
+  const Lane& lane = lanes_[ref.visit().field];
+  if (lane.keeper && claim_kept(ref, claim)) return;
+  if (agenda_.begin(ref, wake) != ChunkAgenda::Turn::go) return;
+  found.emplace(agenda_.look_up(ref, parts_.cache, chunk_bytes(claim.key), wake));
+  if (auto* const load = std::get_if<ChunkCache::Load>(&*found)) {
+    claim.scratch.emplace(scratch_pool_.acquire());
+    load_claiming(claim.key, *load, **claim.scratch, claim);
+    if (!claim.visits.empty()) Counters::add(parts_.counters.cache_hits, claim.visits.size() - 1);
+  } else if (auto* const pin = std::get_if<ChunkCache::Pin>(&*found)) {
+    claim.visits.reserve(1);
+    if (lane.keeper) claim.due_times = future_.due_times();
+    if (!agenda_.claim(ref)) return;
+    claim.visits.push_back(ref);
+    claim.chunk.emplace(std::move(*pin));
+    Counters::add(parts_.counters.cache_hits, 1);
+  }
+}
+
+// Claims the visit if all of its rows are kept. Throws only while the visit is not claimed.
 bool ChunkLoader::claim_kept(const VisitRef& ref, Claim& claim) {
   const Visit& visit = ref.visit();
+  claim.visits.reserve(1);
   std::optional<RowCache::Lease> rows = lanes_[visit.field].keeper->take(*ref.job, visit);
   if (!rows || !agenda_.claim_without_chunk(ref)) return false;
   claim.visits.push_back(ref);

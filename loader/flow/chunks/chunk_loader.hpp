@@ -65,12 +65,12 @@ class ChunkLoader {
     RowFuture::DueTimes due_times = {};        ///< Snapshot from before the visits were claimed
   };
 
-  /// Puts the visits of a planned job on the agenda. Throws std::bad_alloc.
+  /// Puts the visits of a planned job on the agenda. Throws std::bad_alloc; none of them is then on it.
   void announce(const std::shared_ptr<BatchJob>& job);
 
   /// Takes a visit of an abandoned or failed job off the agenda; a direct visit was never on it. Returns
   /// false if another thread has claimed it.
-  bool drop(const VisitRef& ref) { return ref.visit().direct || agenda_.claim(ref); }
+  bool drop(const VisitRef& ref) noexcept { return ref.visit().direct || agenda_.claim(ref); }
 
   /// Claims a visit that is on the agenda, and loads its chunk unless kept rows or the cache have it. If it
   /// loads the chunk, claims all visits that wait for it. Without visits in the result, either another thread
@@ -139,6 +139,8 @@ class ChunkLoader {
 
   bool in_memory(ChunkKey key) const;
   bool all_on_device(std::uint64_t chunk_of_samples) const;
+  void claim_through(const VisitRef& ref, const Wake& wake, std::optional<ChunkCache::Lookup>& found,
+                     Claim& claim);
   bool claim_kept(const VisitRef& ref, Claim& claim);
   void load_if_absent(ChunkKey key, ReadScratch& scratch, const std::function<bool()>& wanted, Claim& claim);
   void load_claiming(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch, Claim& claim);

@@ -71,6 +71,7 @@ class Progress {
 
 void preload_chunks(const DatasetState& dataset, const SampleSubset* chosen, ChunkLoader& loader,
                     unsigned threads) {
+  check_interrupt();  // before other threads can take all chunks
   const std::vector<Wanted> wanted = wanted_chunks(dataset, chosen);
   std::uint64_t total_bytes = 0;
   for (const Wanted& chunk : wanted) total_bytes += chunk.bytes;

@@ -52,30 +52,29 @@ void ReadAhead::fetch(ChunkKey key) {
   const ChunkReader& reader = *parts_.readers[key.field];
   ByteBuffer buffer;
   std::size_t bytes = 0;
-  // An earlier batch may have loaded the chunk since it was announced, or it may still be cached from before.
-  if (!parts_.in_memory(key) && reader.stored_bytes(key.chunk) > 0) {
-    if (reader.stored_decoded(key.chunk)) {
-      parts_.load_stored(key);
-    } else {
-      bytes = read(reader, key.chunk, buffer);
+  try {
+    // An earlier batch may have loaded the chunk since it was announced, or it may still be cached from
+    // before.
+    if (!parts_.in_memory(key) && reader.stored_bytes(key.chunk) > 0) {
+      if (reader.stored_decoded(key.chunk)) {
+        parts_.load_stored(key);
+      } else {
+        bytes = read(reader, key.chunk, buffer);
+      }
     }
+  } catch (const std::exception&) {
+    // The worker reads again, and its error reaches the batch that needs the chunk.
   }
   parts_.agenda.fetched(key, std::move(buffer), bytes);
 }
 
-// Returns the number of bytes read. Returns 0 if the read failed: the worker then reads again, and its error
-// reaches the batch that needs the chunk.
+// Returns the number of bytes read. Throws FileError, std::bad_alloc.
 std::size_t ReadAhead::read(const ChunkReader& reader, std::uint64_t chunk, ByteBuffer& buffer) {
   const auto bytes = static_cast<std::size_t>(reader.stored_bytes(chunk));
   const SleepProbe probe;
   const CountedRetries retries(parts_.counters);
-  ReadCost cost;
-  try {
-    buffer = parts_.agenda.buffer(static_cast<std::size_t>(reader.max_stored_bytes()));
-    cost = reader.fetch_chunk(chunk, buffer.span().first(bytes));
-  } catch (const std::exception&) {
-    return 0;
-  }
+  buffer = parts_.agenda.buffer(static_cast<std::size_t>(reader.max_stored_bytes()));
+  const ReadCost cost = reader.fetch_chunk(chunk, buffer.span().first(bytes));
   const bool slept = probe.slept();
   count_read(parts_.counters, cost);
   Counters::add(parts_.counters.fetch_ns, cost.read_ns);

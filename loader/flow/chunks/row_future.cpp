@@ -2,6 +2,7 @@
 #include "flow/chunks/row_future.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace h5feed {
@@ -43,10 +44,14 @@ std::uint64_t RowFuture::first_turn(std::uint64_t batch_number) const {
   return now_.base_ + batch_number * turns_per_batch_;
 }
 
-void RowFuture::planned(std::uint64_t first_turn) {
+void RowFuture::planned(std::uint64_t first_turn) noexcept {
   const MutexLock lock(mutex_);
   if (!now_.running_.plan || first_turn < now_.planned_end_) return;
-  planned_.insert(first_turn);
+  try {
+    planned_.insert(first_turn);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   while (!planned_.empty() && *planned_.begin() == now_.planned_end_) {
     planned_.erase(planned_.begin());
     now_.planned_end_ += turns_per_batch_;

@@ -38,8 +38,9 @@ class RowFuture {
   std::uint64_t first_turn(std::uint64_t batch_number) const H5FEED_EXCLUDES(mutex_);
 
   /// Records that the batch starting at turn `first_turn` is planned and its visits are known to all threads.
-  /// Has no effect before the first `issue`.
-  void planned(std::uint64_t first_turn) H5FEED_EXCLUDES(mutex_);
+  /// Has no effect before the first `issue`, nor if memory lacks: some rows are then kept in vain
+  /// until the round ends.
+  void planned(std::uint64_t first_turn) noexcept H5FEED_EXCLUDES(mutex_);
 
   /// Snapshot of the due times. Rows of batches planned before it count as served.
   class DueTimes {

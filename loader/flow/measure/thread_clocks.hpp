@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include <cstdint>
-#include <list>
 
 #include "base/mutex.hpp"
 
@@ -21,43 +20,50 @@ class ThreadClocks {
   ThreadClocks& operator=(const ThreadClocks&) = delete;
 
   /// Counts the calling thread from now on until it is destroyed, on the same thread. Borrows the clocks;
-  /// null counts nothing. Throws std::bad_alloc.
+  /// null counts nothing.
   class Enlisted {
    public:
-    explicit Enlisted(ThreadClocks* clocks) : clocks_(clocks) {
-      if (clocks_ != nullptr) at_ = clocks_->enlist();
+    explicit Enlisted(ThreadClocks* clocks) noexcept : clocks_(clocks) {
+      if (clocks_ != nullptr) clocks_->enlist(*this);
     }
     Enlisted(const Enlisted&) = delete;
     Enlisted& operator=(const Enlisted&) = delete;
     ~Enlisted() {
-      if (clocks_ != nullptr) clocks_->leave(at_);
+      if (clocks_ != nullptr) clocks_->leave(*this);
     }
 
    private:
+    friend class ThreadClocks;
     ThreadClocks* const clocks_;
-    std::list<clockid_t>::iterator at_;
+    // The others are guarded by the mutex of the clocks.
+    clockid_t clock_ = CLOCK_THREAD_CPUTIME_ID;
+    Enlisted* previous_ = nullptr;
+    Enlisted* next_ = nullptr;
   };
 
   /// Returns the CPU time in ns of all threads that are or were enlisted. Costs a system call per thread.
   std::uint64_t cpu_ns() const noexcept H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     std::uint64_t sum = ended_ns_;
-    for (const clockid_t clock : clocks_) sum += time_of(clock);
+    for (const Enlisted* thread = first_; thread != nullptr; thread = thread->next_)
+      sum += time_of(thread->clock_);
     return sum;
   }
 
  private:
-  std::list<clockid_t>::iterator enlist() H5FEED_EXCLUDES(mutex_) {
-    clockid_t clock = CLOCK_THREAD_CPUTIME_ID;
-    pthread_getcpuclockid(pthread_self(), &clock);
+  void enlist(Enlisted& thread) noexcept H5FEED_EXCLUDES(mutex_) {
+    pthread_getcpuclockid(pthread_self(), &thread.clock_);
     const MutexLock lock(mutex_);
-    return clocks_.insert(clocks_.end(), clock);
+    thread.next_ = first_;
+    if (first_ != nullptr) first_->previous_ = &thread;
+    first_ = &thread;
   }
 
-  void leave(std::list<clockid_t>::iterator at) noexcept H5FEED_EXCLUDES(mutex_) {
+  void leave(Enlisted& thread) noexcept H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    ended_ns_ += time_of(*at);
-    clocks_.erase(at);
+    ended_ns_ += time_of(thread.clock_);
+    (thread.previous_ == nullptr ? first_ : thread.previous_->next_) = thread.next_;
+    if (thread.next_ != nullptr) thread.next_->previous_ = thread.previous_;
   }
 
   static std::uint64_t time_of(clockid_t clock) noexcept {
@@ -68,8 +74,8 @@ class ThreadClocks {
   }
 
   mutable Mutex mutex_;
-  std::list<clockid_t> clocks_ H5FEED_GUARDED_BY(mutex_);  // of the threads that are enlisted
-  std::uint64_t ended_ns_ H5FEED_GUARDED_BY(mutex_) = 0;   // of those that have left
+  Enlisted* first_ H5FEED_GUARDED_BY(mutex_) = nullptr;   // of the threads that are enlisted
+  std::uint64_t ended_ns_ H5FEED_GUARDED_BY(mutex_) = 0;  // of those that have left
 };
 
 }  // namespace h5feed

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "base/clock.hpp"
 #include "base/files/append_file.hpp"
 #include "base/files/new_file.hpp"
+#include "base/mutex.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -36,6 +38,38 @@ std::uint64_t this_thread() noexcept {
   return id;
 }
 
+// Paths that files of this process will be written to.
+class PathsInUse {
+ public:
+  void add(const std::filesystem::path& path) {
+    bool taken = false;
+    {
+      const MutexLock lock(mutex_);
+      taken = paths_.contains(path);
+      paths_.insert(path);
+    }
+    if (!taken) return;
+    log(LogLevel::warning,
+        fmt::format("{}: {} is that of another loader too; the last one that ends replaces it: name a file "
+                    "for each loader",
+                    spelled("trace_path"), path.string()));
+  }
+  void remove(const std::filesystem::path& path) {
+    const MutexLock lock(mutex_);
+    paths_.erase(paths_.find(path));
+  }
+
+ private:
+  Mutex mutex_;
+  std::multiset<std::filesystem::path> paths_ H5FEED_GUARDED_BY(mutex_);
+};
+
+// Never destroyed: a loader in static storage may end while the process exits.
+PathsInUse& paths_in_use() {
+  static PathsInUse* const paths = new PathsInUse;
+  return *paths;
+}
+
 std::string microseconds(std::uint64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
 }  // namespace
@@ -48,6 +82,7 @@ TraceFile::TraceFile(std::filesystem::path path, std::shared_ptr<TraceSink> next
   const std::error_code reason = NewFile(path_).error();
   if (!reason) {
     refuse_other_than_json(path_, "trace_path");
+    paths_in_use().add(path_.lexically_normal());
     return;
   }
   throw OptionError(
@@ -56,6 +91,7 @@ TraceFile::TraceFile(std::filesystem::path path, std::shared_ptr<TraceSink> next
 }
 
 TraceFile::~TraceFile() {
+  paths_in_use().remove(path_.lexically_normal());
   try {
     write();
   } catch (const std::exception& error) {

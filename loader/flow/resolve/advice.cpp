@@ -119,7 +119,12 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
   const std::uint64_t in_play = chunks_in_play(groups, dataset, options.shuffle);
   const double chunks = static_cast<double>(in_play);
   const double of_groups = decodes_of_groups(dataset, options.shuffle);
-  const double batch = static_cast<double>(options.batch_size) * groups.parts;
+  // A chunk that the cache does not hold serves all batches in preparation when it is decoded; in sequential
+  // order they need the same one.
+  const bool sequential = options.shuffle.kind() == Shuffle::Kind::sequential;
+  const double together =
+      sequential ? static_cast<double>(std::max<std::uint64_t>(1, options.prefetch_batches)) : 1;
+  const double batch = static_cast<double>(options.batch_size) * together * groups.parts;
   const CacheLayout layout = cache_layout(dataset, options);
   // Masks that are cut like the data take their share of the cache.
   const auto wanted = static_cast<double>(bytes_in_play(dataset, groups, options, options.shuffle));
@@ -212,7 +217,7 @@ std::string normalize_advice(const DatasetState& dataset, const Conversion& conv
 }
 
 std::optional<ShuffleCost> shuffle_cost(const DatasetState& dataset, const ResolvedOptions& options) {
-  if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return std::nullopt;
+  if (options.row_reads) return std::nullopt;
   // Nothing is known about a sampler's next order, nor about how a rank's next share overlaps with this one.
   if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(dataset, options))
     return std::nullopt;
@@ -232,7 +237,8 @@ std::optional<ShuffleCost> shuffle_cost(const DatasetState& dataset, const Resol
       by_rows ? cache_layout(dataset, options).samples / groups.rows
               : options.cache_bytes / bytes_in_play(dataset, groups, options, Shuffle("chunk:1"));
   const std::uint64_t window = std::min(kSuggestedWindowChunks, held);
-  if (window > 0 && window * window_unit < in_play && !options.sampled) {
+  const bool sequential = options.shuffle.kind() == Shuffle::Kind::sequential;
+  if (window > 0 && window * window_unit < in_play && !options.sampled && !sequential) {
     cost.window_chunks = window;
     cost.window_mixing = mixing_of(dataset, options, Shuffle("chunk:" + std::to_string(window)));
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/resolve/host_share.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -56,6 +58,11 @@ double cpu_share(const SystemLimits& limits, std::int64_t processes) noexcept {
   const auto parts = static_cast<double>(processes);
   const bool own = limits.cpus_bound_by == "affinity" && limits.cpus * parts <= limits.host_cpus;
   return own ? limits.cpus : limits.cpus / parts;
+}
+
+std::string cpu_share_bound_by(const SystemLimits& limits, std::int64_t processes) {
+  if (cpu_share(limits, processes) == limits.cpus) return limits.cpus_bound_by;
+  return fmt::format("{}, shared by {} processes", limits.cpus_bound_by, processes);
 }
 
 std::uint64_t memory_share(const SystemLimits& limits, std::int64_t processes) noexcept {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "base/system_limits.hpp"
 
@@ -29,6 +30,9 @@ std::int64_t local_processes(std::int64_t given);
 /// use. If the affinity of this process leaves it at most an equal share of the host already, then all of
 /// them: the launcher has given each process its own.
 double cpu_share(const SystemLimits& limits, std::int64_t processes) noexcept;
+
+/// Returns what bounds the CPUs of `cpu_share`: "host", or "host, shared by 8 processes".
+std::string cpu_share_bound_by(const SystemLimits& limits, std::int64_t processes);
 
 /// Returns the available memory in bytes that one of `processes` processes may count on.
 std::uint64_t memory_share(const SystemLimits& limits, std::int64_t processes) noexcept;

@@ -105,7 +105,7 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
   // Rows of a window are converted one by one, before they are copied.
   placement.gpu_converts = !conversion.timed && conversion.changes() &&
                            options.device.backend()->can_normalize(conversion.from, conversion.to);
-  // What the CPU crops is another image each time, and of no use to keep.
+  // An image that the CPU crops differs each time, so that keeping it is of no use.
   const bool crops_again = options.echo.factor > 1 || options.gpu_cache_bytes.enabled();
   if (crops_again && conversion.augmentation && !placement.gpu_converts) {
     throw OptionError(fmt::format(
@@ -140,6 +140,11 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
   const Conversion conversion = placement.gpu_converts ? placement.conversion : placement.on_host();
   DeviceFormat format;
   format.slot = slot;
+  for (const FieldFormat& field : assembled.fields) {
+    // At least one byte, so that an empty tensor has an address.
+    const auto bytes = static_cast<std::size_t>(std::max<std::uint64_t>(field.batch_bytes, 1));
+    format.slot.fields.push_back(field.stacked ? bytes : 0);
+  }
   format.rows = static_cast<std::uint64_t>(resolved.max_batch_rows);
   format.from = placement.gpu_converts ? conversion.from : conversion.to;
   format.to = conversion.to;

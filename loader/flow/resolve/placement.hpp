@@ -40,8 +40,8 @@ struct SamplesToKeep {
   Foresee foresee = {};    ///< decides which of them stay; called from the first slot on
 };
 
-/// Creates the device of a loader. `slot` is the size of a full batch as assembled. Throws OptionError,
-/// DeviceError.
+/// Creates the device of a loader. `slot` is the size of data and target of a full batch as assembled. Throws
+/// OptionError, DeviceError.
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
                                     const DeliveryFormat& assembled, const ResolvedOptions& resolved,
                                     SlotBytes slot, SamplesToKeep to_keep);

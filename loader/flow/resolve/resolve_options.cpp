@@ -158,7 +158,7 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
     case RowReads::never:
       return false;
     case RowReads::always:
-      if (!dataset.data.reader->rows_readable()) {
+      if (!has_rows_apart(dataset)) {
         throw OptionError(
             fmt::format("row_reads = always needs uncompressed rows in one piece; {}:{} has none; use "
                         "automatic",
@@ -177,7 +177,7 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
 }
 
 FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) {
-  FieldFormat format{.dtype = field.dtype()};
+  FieldFormat format{.dtype = field.dtype(), .stacked = field.options.collate == Collate::stack};
   const std::size_t value_bytes = size_of(format.dtype);
   if (field.rows) {
     const SampleGeometry& geometry = field.rows->geometry;
@@ -229,6 +229,10 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
     throw OptionError("target_dtype needs a target; name one when opening the dataset, or leave it unset");
   }
   for (const NamedField& field : dataset.fields) format.fields.push_back(field_format(field, max_batch_rows));
+  for (const std::size_t number : dataset.fields_with_valid()) {
+    const std::size_t rows = dataset.field(number)->belonging.per_sample();
+    format.fields.push_back({.row_bytes = rows, .batch_bytes = capped_product(max_batch_rows, rows)});
+  }
   for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
     const Field* const field = dataset.field(number);
     if (field == nullptr || field->is_resident() || field->map.rows_contiguous()) continue;

@@ -20,11 +20,12 @@ inline constexpr std::int64_t kMaxEchoFactor = 1024;
 /// Largest `num_workers`.
 inline constexpr std::int64_t kMaxWorkers = 1024;
 
-/// Type and size of a named field in a batch.
+/// Type and size of one of `Batch::fields`.
 struct FieldFormat {
   DType dtype = DType::u8;
   std::size_t row_bytes = 0;      ///< Bytes of one delivered sample; of one element if ragged
   std::uint64_t batch_bytes = 0;  ///< Bytes of the field in the largest possible batch
+  bool stacked = true;            ///< All samples have one shape: a GPU gets the field with the data
 };
 
 /// Returns the bytes of decoded data that a loader keeps if `cache_bytes` is unset and the budget allows;
@@ -38,13 +39,13 @@ std::uint64_t default_budget_bytes(std::uint64_t available_bytes) noexcept;
 struct DeliveryFormat {
   DType data_dtype = DType::u8;
   DType target_dtype = DType::i64;
-  std::size_t data_row_bytes = 0;    ///< Bytes of one assembled sample
-  std::size_t target_row_bytes = 0;  ///< Bytes of one delivered target; 0 without target
-  DType index_dtype = DType::i64;    ///< Type of columns and offsets of samples delivered as CSR
-  std::vector<FieldFormat> fields = {};
-  std::size_t staging_row_bytes = 0;  ///< Bytes per sample staged until all of its chunks are read
-  std::size_t outputs = 1;            ///< Copies of a batch assembled on the host, the echoes included
-  std::size_t slots_in_transfer = 0;  ///< Host slots of batches being copied to a GPU
+  std::size_t data_row_bytes = 0;        ///< Bytes of one assembled sample
+  std::size_t target_row_bytes = 0;      ///< Bytes of one delivered target; 0 without target
+  DType index_dtype = DType::i64;        ///< Type of columns and offsets of samples delivered as CSR
+  std::vector<FieldFormat> fields = {};  ///< Of the named fields, then of those of windows
+  std::size_t staging_row_bytes = 0;     ///< Bytes per sample staged until all of its chunks are read
+  std::size_t outputs = 1;               ///< Copies of a batch assembled on the host, the echoes included
+  std::size_t slots_in_transfer = 0;     ///< Host slots of batches being copied to a GPU
 };
 
 /// Returns the bytes of the largest batch as it is delivered, repeats by `echo` included; at most 2⁶⁰.

@@ -28,13 +28,19 @@ bool mostly_resident(const ChunkReader& reader) {
 
 }  // namespace
 
+bool has_rows_apart(const DatasetState& dataset) noexcept {
+  return dataset.sparse ? dataset.sparse->reader->rows_apart() : dataset.data.reader->rows_readable();
+}
+
 bool rows_cheaper_than_chunks(const DatasetState& dataset, const ResolvedOptions& options) {
   const ChunkReader& reader = *dataset.data.reader;
-  if (!reader.rows_readable() || options.shuffle.kind() != Shuffle::Kind::full ||
-      reader.info().total_bytes() <= options.cache_bytes) {
+  const std::uint64_t row_bytes_stored =
+      dataset.sparse ? dataset.sparse->mean_row_bytes() : reader.info().row_bytes();
+  if (!has_rows_apart(dataset) || options.shuffle.kind() != Shuffle::Kind::full ||
+      row_bytes_stored * reader.info().rows() <= options.cache_bytes) {
     return false;
   }
-  const auto row_bytes = static_cast<double>(reader.info().row_bytes());
+  const auto row_bytes = static_cast<double>(row_bytes_stored);
   // A row served through the cache costs its share of the decodes of its chunk.
   const double chunk_bytes = expected_decodes_per_chunk(dataset, options) * row_bytes;
   if (mostly_resident(reader)) return kCallNs < chunk_bytes * kMemoryNsPerByte;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `num_workers = kAuto` may choose.
+// Bounds within which `num_workers = kAuto` chooses.
 #pragma once
 
 #include <cstdint>

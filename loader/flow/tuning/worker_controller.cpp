@@ -153,13 +153,14 @@ void WorkerController::grow(std::int64_t wanted, const Work& work, bool waits) {
     set_workers(by_cpus);
   } else if (trial_.windows == 0) {
     std::int64_t next = std::min(wanted, most);
-    if (next <= now && waits && wanted <= now) {
-      // They should keep up and do not: the work is uneven, or waits for something else.
+    if (next <= now && waits) {
+      // They should keep up and do not: the work is uneven, or waits for something else. Or no worker may be
+      // added: with more batches in preparation, more of them copy from a chunk while the CPU caches hold it.
       const std::uint64_t most_batches = std::min(kMostPerWorker, bounds_.per_worker);
       if (per_worker_ < most_batches && choice_.batches < bounds_.batches) {
         per_worker_ = std::min(2 * per_worker_, most_batches);
         next = now;
-      } else {
+      } else if (wanted <= now) {
         next = std::min(now + 1, most);
       }
     }

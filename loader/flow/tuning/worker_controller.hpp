@@ -17,13 +17,14 @@ namespace h5feed {
 ///   the CPUs stay only if more bytes are read with them.
 /// - If it waits for storage, as many batches are prefetched as may be, so that there are chunks to read
 /// ahead.
-/// - If the consumer waits although the workers should keep up, it prefetches more, then adds a worker.
+/// - If the consumer waits although the workers should keep up, it prefetches more, then adds a worker. It
+///   also prefetches more if the consumer waits and no worker may be added.
 /// - It shrinks after two windows in which the queue was filled and fewer workers would do with a larger
 ///   reserve than the one for growing. If it has to grow again soon after, it waits longer and longer before
 ///   it shrinks another time, unless the consumer has become much slower.
 class WorkerController {
  public:
-  /// What it may choose. All counts are at least 1, except that `reads` may be 0.
+  /// Bounds of the choice. All counts are at least 1, except that `reads` may be 0.
   struct Bounds {
     std::int64_t workers = 1;         ///< Most workers
     double cpu_limit = 1;             ///< CPUs that the loader's threads may use, above 0
@@ -33,7 +34,7 @@ class WorkerController {
     std::int64_t reads = 2;           ///< Most reads ahead of decoding
   };
 
-  /// What it has chosen.
+  /// Settings that the controller has chosen.
   struct Choice {
     std::int64_t workers = 1;
     std::uint64_t batches = 2;  ///< Batches prefetched
@@ -42,7 +43,7 @@ class WorkerController {
     bool operator==(const Choice&) const = default;
   };
 
-  /// What limits the number of workers.
+  /// Limit that the number of workers has met.
   enum class Reason : std::uint8_t {
     start,     ///< Nothing was measured yet
     consumer,  ///< They keep up with the consumer

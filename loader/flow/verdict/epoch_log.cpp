@@ -17,8 +17,7 @@ FileDescriptor open_log(const std::filesystem::path& path) {
 
 }  // namespace
 
-EpochLog::EpochLog(const std::filesystem::path& path, bool headroom)
-    : path_(path), file_(open_log(path)), headroom_(headroom) {}
+EpochLog::EpochLog(const std::filesystem::path& path) : path_(path), file_(open_log(path)) {}
 
 void EpochLog::begin(std::uint64_t epoch, const LoaderStats& stats) {
   const MutexLock lock(mutex_);
@@ -30,8 +29,6 @@ void EpochLog::begin(std::uint64_t epoch, const LoaderStats& stats) {
 Verdict EpochLog::judge(const LoaderStats& stats, const VerdictFacts& facts) const {
   Verdict verdict = make_verdict(difference(stats, before_), facts);
   verdict.epoch = epoch_;
-  verdict.headroom = headroom_;
-  if (headroom_) verdict.advice.clear();
   return verdict;
 }
 

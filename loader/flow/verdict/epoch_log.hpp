@@ -20,7 +20,7 @@ class EpochLog {
  public:
   /// Appends a line of JSON for each epoch to the file `path`, unless it is empty. Throws OptionError if it
   /// cannot be written.
-  EpochLog(const std::filesystem::path& path, bool headroom);
+  explicit EpochLog(const std::filesystem::path& path);
 
   /// Starts epoch `epoch`; `stats` were counted before it.
   void begin(std::uint64_t epoch, const LoaderStats& stats) H5FEED_EXCLUDES(mutex_);
@@ -36,7 +36,6 @@ class EpochLog {
 
   const std::filesystem::path path_;
   const FileDescriptor file_;
-  const bool headroom_;
   mutable Mutex mutex_;
   bool running_ H5FEED_GUARDED_BY(mutex_) = false;
   std::uint64_t epoch_ H5FEED_GUARDED_BY(mutex_) = 0;

@@ -49,11 +49,15 @@ std::string more_workers(const Verdict& verdict, const VerdictFacts& facts) {
   const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(verdict.needed_workers, 1e6) * kReserve));
   const std::int64_t most = std::max(facts.usable_cpus, facts.num_workers);
   if (wanted <= facts.num_workers) return {};
+  if (wanted <= most && facts.cpu_limit)
+    return fmt::format("cpu_limit {} instead of {:.3g} would feed this model", wanted, *facts.cpu_limit);
   if (wanted <= most)
     return format_counted(wanted - facts.num_workers, "worker more would feed this model",
                           "workers more would feed this model");
   std::string text;
-  if (most > facts.num_workers) {
+  if (facts.cpu_limit) {
+    text = fmt::format("cpu_limit {} instead of {:.3g}, and still ", facts.usable_cpus, *facts.cpu_limit);
+  } else if (most > facts.num_workers) {
     text = fmt::format("{} for the {}, and still ",
                        format_counted(most - facts.num_workers, "worker more", "workers more"),
                        format_counted(facts.usable_cpus, "usable CPU", "usable CPUs"));
@@ -169,7 +173,8 @@ Verdict make_verdict(const LoaderStats& during, const VerdictFacts& facts) {
         during.read_ns + during.decode_ns + during.gather_ns + during.transform_ns + during.transfer_ns;
     verdict.needed_workers = seconds(work) / computing;
   }
-  verdict.advice = advice_of(verdict, during, facts);
+  verdict.headroom = facts.headroom;
+  if (!facts.headroom) verdict.advice = advice_of(verdict, during, facts);
   return verdict;
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,9 +16,12 @@ namespace h5feed {
 /// Properties of a loader that its verdict relates the counters to.
 struct VerdictFacts {
   std::int64_t rank = 0;
-  std::int64_t num_workers = 0;   ///< Workers in use; 0: the consumer does their work
-  std::int64_t usable_cpus = 1;   ///< CPUs for this process
-  bool self_tuning = false;       ///< The loader chooses its workers
+  std::int64_t num_workers = 0;  ///< Workers in use; 0: the consumer does their work
+  std::int64_t usable_cpus = 1;  ///< CPUs for this process
+  bool headroom = false;         ///< One batch was repeated
+  bool self_tuning = false;      ///< The loader chooses its workers
+  std::optional<double> cpu_limit =
+      {};                         ///< Keeps self-tuning below its share of the CPUs; unset: it does not
   std::uint64_t samples = 0;      ///< Samples per epoch, repeats excluded
   std::uint64_t chunks = 0;       ///< Chunks that `samples` come from
   std::uint64_t fit_bytes = 0;    ///< Smallest `cache_bytes` that holds all decoded data

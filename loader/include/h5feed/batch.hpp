@@ -66,12 +66,12 @@ struct SampleTransform {
   bool operator==(const SampleTransform&) const = default;
 };
 
-/// A named field of a batch, always in host memory, also if the batch is on a GPU. See `Collate` for the
-/// shapes.
+/// A named field of a batch; see `Collate` for the shapes. If the batch is on a GPU, so are the values of
+/// fields with `Collate::stack` (`DeviceBatch::field`); those of other fields stay in host memory.
 struct BatchField {
   /// Name of the field, `FieldOptions::name`.
   std::string name;
-  /// Values of all samples of the batch.
+  /// Values of all samples of the batch in host memory; undefined if they are on a GPU.
   HostTensor values;
   /// With `Collate::ragged`, B + 1 int64: sample i is values [offsets[i], offsets[i + 1]). Otherwise
   /// undefined.

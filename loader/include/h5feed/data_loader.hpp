@@ -66,7 +66,7 @@ struct ResolvedOptions {
   std::int64_t concurrent_decodes = 1;  ///< chunks decoded at once; fewer than num_workers in a small budget
 };
 
-/// What an epoch draws from one set of a mixture.
+/// Samples that an epoch draws from one set of a mixture.
 struct MixedSetPlan {
   double share = 0;          ///< weight in use, a multiple of 1/4096
   std::int64_t samples = 0;  ///< samples that an epoch draws from the set, over all ranks
@@ -201,9 +201,10 @@ class H5FEED_EXPORT DataLoader {
   /// Returns the next batch in fixed GPU tensors, as CUDA graphs need. The tensors have the dtype, strides
   /// and shape of the batches of the loader, with room for the batch in the first dimension. A smaller batch,
   /// the last of an epoch, fills their beginning; `Batch::size()` returns its size. `target` has no address
-  /// if the dataset has no target. Throws OptionError for tensors that do not fit, naming the expected ones;
-  /// the batch is lost then.
-  OptionalBatch<Batch> next_into(const DeviceTensor& data, const DeviceTensor& target, GpuStream stream);
+  /// if the dataset has no target. `fields` has each of `DeviceTensors::fields`, in any order. Throws
+  /// OptionError for tensors that do not fit, naming the expected ones; the batch is lost then.
+  OptionalBatch<Batch> next_into(const DeviceTensor& data, const DeviceTensor& target, GpuStream stream,
+                                 const std::vector<DeviceField>& fields = {});
 
   /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an epoch, the
   /// batch may be moved from, and moving past the end throws std::out_of_range. After a batch failed, the

@@ -196,9 +196,9 @@ struct SampleOrigin {
   std::int64_t set = 0;
 };
 
-/// What stays together when a dataset is split. `sample`: nothing. `part`: all samples of an image (with
-/// tiles) or of an episode, so that what one part trains on is never validated by the other. `automatic`:
-/// `part` if samples are tiles or in episodes, else `sample`.
+/// Unit that a split never divides. `sample`: one sample. `part`: all samples of an image (with tiles) or of
+/// an episode, so that the samples of one part never validate a training on the other. `automatic`: `part`
+/// if samples are tiles or in episodes, else `sample`.
 enum class SplitBy : std::uint8_t { automatic, sample, part };
 
 struct DatasetAccess;

@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -62,6 +65,25 @@ struct DeviceTensor {
   bool defined() const noexcept { return data != nullptr; }
 };
 
+/// A named field of a batch in GPU memory.
+struct DeviceField {
+  /// Name of the field, `BatchField::name`.
+  std::string name;
+  /// Values of all samples of the batch.
+  DeviceTensor values;
+};
+
+/// The tensors of a batch in GPU memory.
+struct DeviceTensors {
+  /// Samples.
+  DeviceTensor data;
+  /// Targets; unset if the dataset has none.
+  std::optional<DeviceTensor> target = {};
+  /// Named fields with `Collate::stack`, and the fields that say which rows of windows exist, in the order of
+  /// `Batch::fields`. Fields of other collations are in host memory.
+  std::vector<DeviceField> fields = {};
+};
+
 /// One batch in GPU memory. Its copies and kernels may still run when it is delivered: call `use_on` for
 /// every stream before work on the batch is enqueued there.
 ///
@@ -74,10 +96,24 @@ class H5FEED_EXPORT DeviceBatch {
 
   /// Returns the CUDA ordinal of the device in this process.
   virtual int device() const noexcept = 0;
+  /// Returns all tensors, borrowed from the batch.
+  virtual const DeviceTensors& tensors() const noexcept = 0;
+
   /// Returns the samples, borrowed from the batch.
-  virtual const DeviceTensor& data() const noexcept = 0;
+  const DeviceTensor& data() const noexcept { return tensors().data; }
   /// Returns the targets, borrowed from the batch; undefined if the dataset has no target.
-  virtual const DeviceTensor& target() const noexcept = 0;
+  const DeviceTensor& target() const noexcept {
+    static const DeviceTensor none;
+    return tensors().target ? *tensors().target : none;
+  }
+  /// Returns the values of the named field, borrowed from the batch. Throws std::out_of_range if no field on
+  /// the GPU has the name: those with `Collate::pad` and `Collate::ragged` are in host memory.
+  const DeviceTensor& field(std::string_view name) const {
+    for (const DeviceField& candidate : tensors().fields) {
+      if (candidate.name == name) return candidate.values;
+    }
+    throw std::out_of_range("h5feed::DeviceBatch::field: no field \"" + std::string(name) + "\" on the GPU");
+  }
 
   /// Makes work enqueued on `stream` from now on wait until the batch is complete, and reuse of the batch's
   /// memory wait for that stream. Accepts any number of streams of the batch's device. Thread-safe. Does not
@@ -100,14 +136,14 @@ struct DeviceOutput {
   GpuStream stream = nullptr;
   /// Owner of the memory, for `DeviceBatch::owner`; may be null.
   std::shared_ptr<void> owner = {};
+  /// Memory of each of `DeviceTensors::fields`, in that order.
+  std::vector<void*> fields = {};
 };
 
-/// Callback that returns memory for a batch on `device`. `data` and `target` give dtype, shape and strides,
-/// without an address; `target` is null if the dataset has no target. Called once per delivery, on the thread
-/// that calls `next_into` or advances the iterator. If it throws, that call rethrows the exception and the
-/// batch is lost.
-using ProvideOutput =
-    std::function<DeviceOutput(int device, const DeviceTensor& data, const DeviceTensor* target)>;
+/// Callback that returns memory for a batch on `device`. `tensors` give names, dtypes, shapes and strides,
+/// without addresses. Called once per delivery, on the thread that calls `next_into` or advances the
+/// iterator. If it throws, that call rethrows the exception and the batch is lost.
+using ProvideOutput = std::function<DeviceOutput(int device, const DeviceTensors& tensors)>;
 
 /// Memory of one GPU in bytes, as seen by one loader.
 struct GpuMemory {

@@ -87,7 +87,7 @@ enum class RowReads : std::uint8_t { automatic, always, never };
 /// Value of `DataLoaderOptions::num_workers`: the loader chooses the number of workers and adapts it.
 inline constexpr std::int64_t kAuto = -1;
 
-/// What happens to samples that cannot be read or decoded. `fail`: `next()` throws for their batch. `skip`:
+/// Treatment of samples that cannot be read or decoded. `fail`: `next()` throws for their batch. `skip`:
 /// the batch is delivered without them, empty if none is left; positions and numbers of batches stay, on all
 /// ranks alike. `replace`: each chunk that cannot be used is replaced by another chunk, drawn from (seed,
 /// epoch, chunk, attempt), so that the batch keeps its size. `Batch::indices` names the samples delivered in
@@ -275,7 +275,7 @@ struct DataLoaderOptions {
 
   // Faults in the data
 
-  /// What happens to samples that cannot be read or decoded. Each fault is logged as a warning with file,
+  /// Treatment of samples that cannot be read or decoded. Each fault is logged as a warning with file,
   /// dataset, chunk, address, filter and number of samples. Errors of options, of the consumer's own
   /// functions and of a device always fail.
   OnError on_error = OnError::fail;

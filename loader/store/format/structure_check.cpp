@@ -35,7 +35,7 @@ struct OldTree {
   std::size_t key_bytes = 0;
 };
 
-// What one node says of itself.
+// Header of a B-tree node of version 1.
 struct OldNode {
   unsigned level = 0;
   std::uint64_t entries = 0;

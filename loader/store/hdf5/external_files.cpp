@@ -60,10 +60,17 @@ void check_external_files(const H5File& file, const DatasetInfo& info) {
           "HDF5_EXTFILE_PREFIX to the folder that has it",
           info.file, short_path(info.path), place.string(), std::generic_category().message(errno)));
     }
+    std::error_code ignored;
+    // libhdf5 would wait for the writer of a pipe, and read whatever a device has.
+    if (!fs::is_regular_file(place, ignored)) {
+      throw FileError(fmt::format(
+          "{}:{}: its values are stored in another file, {}, which is not a regular file; restore "
+          "it, or set HDF5_EXTFILE_PREFIX to the folder that has it",
+          info.file, short_path(info.path), place.string()));
+    }
     // libhdf5 would return zeros for missing bytes. The last part may be unlimited.
     const std::uint64_t wanted = std::min(left, part.bytes);
     left -= wanted;
-    std::error_code ignored;
     const std::uint64_t there = fs::file_size(place, ignored);
     if (ignored || (there >= part.offset && there - part.offset >= wanted)) continue;
     throw FileError(fmt::format(

@@ -385,6 +385,7 @@ bool H5File::has_filter(unsigned id) const {
 
 bool libhdf5_has_filter(unsigned id) {
   const Hdf5Session session;
+  const PluginsOff off;
   return H5Zfilter_avail(static_cast<H5Z_filter_t>(id)) > 0;
 }
 

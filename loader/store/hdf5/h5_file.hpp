@@ -176,9 +176,18 @@ struct WireMembers<H5File::StoredChunk> {
   static auto of(auto& v) { return std::tie(v.bytes, v.filter_mask); }
 };
 
-/// Returns whether libhdf5 can decode the filter itself or by a plugin, which it then loads. Blocks on the
-/// HDF5 mutex.
+/// Returns whether libhdf5 can decode the filter: itself, as the process has registered it, or by a plugin,
+/// which it then loads. Plugins count only if HDF5_PLUGIN_PATH is set. Blocks on the HDF5 mutex.
 bool libhdf5_has_filter(unsigned id);
+
+/// Returns whether the user asked for libhdf5's filter plugins, which are code that a file makes it load:
+/// HDF5_PLUGIN_PATH is set and not empty. Without it, libhdf5 would look for them in a folder that it was
+/// built with.
+bool plugins_asked_for() noexcept;
+
+/// Keeps libhdf5 from loading filter plugins in this process unless `plugins_asked_for()`. For programs of
+/// h5feed's own, before their first call of libhdf5: the host of a library decides itself.
+void keep_plugins_off() noexcept;
 
 /// Returns whether a libhdf5 call of this process has failed. libhdf5 leaves objects behind when it gives up
 /// on a damaged file, and its exit handlers may then crash or print: programs that can should exit by
@@ -187,10 +196,11 @@ bool libhdf5_has_failed() noexcept;
 
 /// Facts about the libhdf5 in use.
 struct LibHdf5 {
-  std::string version;                      ///< Version: "1.10.8"
-  std::string header_version;               ///< Version of the headers that h5feed was compiled with
-  bool thread_safe = false;                 ///< Built with its global lock
-  std::vector<std::string> plugin_folders;  ///< Folders searched for filter plugins
+  std::string version;         ///< Version: "1.10.8"
+  std::string header_version;  ///< Version of the headers that h5feed was compiled with
+  bool thread_safe = false;    ///< Built with its global lock
+  std::vector<std::string>
+      plugin_folders;  ///< Folders searched for filter plugins; none unless HDF5_PLUGIN_PATH is set
 };
 
 /// Returns facts about the libhdf5 in use. Blocks on the HDF5 mutex.

@@ -27,6 +27,12 @@ bool library_ended H5FEED_GUARDED_BY(hdf5_mutex) = false;
 
 std::atomic<bool> call_failed = false;
 
+std::atomic<bool> plugins_kept_off = false;
+
+constexpr unsigned without_filters(unsigned loadable) noexcept {
+  return loadable & ~static_cast<unsigned>(H5PL_FILTER_PLUGIN);
+}
+
 // The lock of the thread that forks: a child then finds the mutex free and libhdf5 between two calls.
 std::unique_ptr<MutexLock> fork_lock;
 
@@ -60,6 +66,9 @@ bool start_library() {
   // H5open and the C++ API register exit handlers; ours is registered after them, so it runs before them.
   H5open();
   H5::H5Library::open();
+  unsigned loadable = 0;
+  if (plugins_kept_off && H5PLget_loading_state(&loadable) >= 0)
+    H5PLset_loading_state(without_filters(loadable));
   std::atexit(note_end_of_library);
   return true;
 }
@@ -147,6 +156,22 @@ bool Hdf5Session::release(hid_t id) noexcept {
   return H5Idec_ref(id) >= 0;
 }
 
+PluginsOff::PluginsOff() noexcept {
+  if (plugins_asked_for() || H5PLget_loading_state(&before_) < 0) return;
+  changed_ = without_filters(before_) != before_ && H5PLset_loading_state(without_filters(before_)) >= 0;
+}
+
+PluginsOff::~PluginsOff() {
+  if (changed_) H5PLset_loading_state(before_);
+}
+
+bool plugins_asked_for() noexcept {
+  const char* const path = std::getenv("HDF5_PLUGIN_PATH");
+  return path != nullptr && *path != '\0';
+}
+
+void keep_plugins_off() noexcept { plugins_kept_off = !plugins_asked_for(); }
+
 bool libhdf5_has_failed() noexcept { return call_failed.load(std::memory_order_relaxed); }
 
 hid_t retain(const H5::IdComponent& object) {
@@ -172,7 +197,7 @@ LibHdf5 libhdf5_facts() {
   hbool_t thread_safe = false;
   facts.thread_safe = H5is_library_threadsafe(&thread_safe) >= 0 && thread_safe;
   unsigned folders = 0;
-  if (H5PLsize(&folders) < 0) return facts;
+  if (!plugins_asked_for() || H5PLsize(&folders) < 0) return facts;
   for (unsigned i = 0; i < folders; ++i) {
     const ssize_t length = H5PLget(i, nullptr, 0);
     if (length <= 0) continue;

@@ -70,6 +70,21 @@ class H5FEED_SCOPED_CAPABILITY Hdf5Session {
   std::array<char, 512> error_ = {};  // Fixed size: the handler must not throw through C code
 };
 
+/// Keeps libhdf5 from loading filter plugins for its own lifetime unless `plugins_asked_for()`, and then
+/// restores what the process had set. Filters that the process has registered stay. Callers hold a session;
+/// keep it short, since other users of libhdf5 in the process cannot load plugins meanwhile.
+class PluginsOff {
+ public:
+  PluginsOff() noexcept;
+  PluginsOff(const PluginsOff&) = delete;
+  PluginsOff& operator=(const PluginsOff&) = delete;
+  ~PluginsOff();
+
+ private:
+  unsigned before_ = 0;  // What the process may load
+  bool changed_ = false;
+};
+
 /// Returns the identifier of `object` with one more reference, for owners that may outlive libhdf5: the C++
 /// API's destructors print if they do. Release it with Hdf5Session::release.
 hid_t retain(const H5::IdComponent& object);

@@ -57,8 +57,8 @@ std::string dangling_link(const H5::H5File& handle, const std::string& path) {
   }
 }
 
-// What `path` has behind the link that leads out of the file, which `within` meets there. Soft links on the
-// way are followed, a few of them.
+// Returns the rest of `path` behind the link that leads out of the file, where `within` ends. Follows at most
+// `soft_links` soft links on the way.
 std::string behind_link(const H5::H5File& handle, const WithinFile& within, const std::string& path,
                         unsigned soft_links = 8) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {

@@ -183,6 +183,14 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
                       info.file, short_path(info.path), i, mapping.file));
     }
     if (pattern) continue;
+    std::error_code ignored;
+    // libhdf5 would wait for the writer of a pipe.
+    if (!fs::is_regular_file(source.file, ignored)) {
+      throw FileError(fmt::format(
+          "{}:{}: source {} of the virtual dataset, {}, is not a regular file; restore it, or set "
+          "HDF5_VDS_PREFIX to the folder that has it",
+          info.file, short_path(info.path), i, mapping.file));
+    }
     result.sources.push_back(std::move(source));
     if (mapping.in_virtual) order.emplace_back(mapping.in_virtual->start.front(), result.sources.size() - 1);
   }

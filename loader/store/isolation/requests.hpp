@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process asks of the one that reads metadata for it, and how each message begins.
+// Requests to the process that reads metadata, and the header of each message.
 #pragma once
 
 #include <cstdint>

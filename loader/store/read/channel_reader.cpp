@@ -70,7 +70,7 @@ class ChannelReader final : public UnfetchedChunkReader {
       std::uint64_t own = 0;
       for (std::size_t d = 0; d < cell.size(); ++d) own = own * inner_->grid()[d] + cell[d];
       const std::span<std::byte> target = in_place ? out.subspan(first * inside, inside) : decoded.span();
-      add(cost, inner_->read_chunk(own, target, scratch));
+      cost += inner_->read_chunk(own, target, scratch);
       if (in_place) continue;
       for (std::size_t i = first; i < channels_.size(); ++i) {
         if (done[i] || channels_[i] / height != cell[dimension_]) continue;
@@ -85,13 +85,6 @@ class ChannelReader final : public UnfetchedChunkReader {
   RowOrigin origin(std::uint64_t row) const override { return inner_->origin(row); }
 
  private:
-  static void add(ReadCost& sum, const ReadCost& cost) {
-    sum.read_ns += cost.read_ns;
-    sum.decode_ns += cost.decode_ns;
-    sum.bytes_read += cost.bytes_read;
-    sum.fallback = sum.fallback || cost.fallback;
-  }
-
   const std::shared_ptr<const ChunkReader> inner_;
   const std::size_t dimension_;
   const std::vector<std::uint64_t> channels_;

@@ -22,6 +22,15 @@ struct ReadCost {
   std::uint64_t decode_ns = 0;   ///< Nanoseconds spent decoding
   std::uint64_t bytes_read = 0;  ///< Bytes read from the file; through H5Dread: decoded bytes
   bool fallback = false;         ///< Read by H5Dread under the HDF5 mutex
+
+  /// Adds the cost of another read.
+  ReadCost& operator+=(const ReadCost& other) noexcept {
+    read_ns += other.read_ns;
+    decode_ns += other.decode_ns;
+    bytes_read += other.bytes_read;
+    fallback = fallback || other.fallback;
+    return *this;
+  }
 };
 
 /// Location of a row.

@@ -38,11 +38,7 @@ class WholeRowsReader final : public UnfetchedChunkReader {
     ByteBuffer decoded(static_cast<std::size_t>(inner_->chunk_bytes()));
     ReadCost cost;
     for (std::uint64_t piece = chunk * pieces_; piece < (chunk + 1) * pieces_; ++piece) {
-      const ReadCost one = inner_->read_chunk(piece, decoded.span(), scratch);
-      cost.read_ns += one.read_ns;
-      cost.decode_ns += one.decode_ns;
-      cost.bytes_read += one.bytes_read;
-      cost.fallback |= one.fallback;
+      cost += inner_->read_chunk(piece, decoded.span(), scratch);
       place(piece, decoded.data(), out.data());
     }
     return cost;

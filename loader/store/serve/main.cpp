@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/hdf5/h5_file.hpp"
 #include "store/isolation/requests.hpp"
 #include "store/serve/request_server.hpp"
 
@@ -102,6 +103,7 @@ int main(int argc, char** argv) {
   using namespace h5feed;
   if (argc != 4 || std::strcmp(argv[1], kIsolationVersion) != 0) return kWrongUse;
   limit_process(number_of(argv[2]));
+  keep_plugins_off();
   const auto seconds = static_cast<unsigned>(number_of(argv[3]));
   bool served = false;
   try {

@@ -8,19 +8,18 @@
 
 namespace h5feed {
 
-void SparseData::expand(const std::byte* chunk, std::uint64_t row, std::byte* out) const {
+void SparseData::expand(const SparseReader::Row& row, std::byte* out) const {
   const DatasetInfo& info = reader->info();
-  const SparseReader::Row values = reader->row_of(chunk, row);
   std::memset(out, 0, static_cast<std::size_t>(info.row_bytes()));
   with_type_of(info.dtype, [&](auto type) {
     using T = decltype(type);
-    for (std::size_t i = 0; i < values.columns.size(); ++i) {
-      const auto column = static_cast<std::size_t>(values.columns[i]);
+    for (std::size_t i = 0; i < row.columns.size(); ++i) {
+      const auto column = static_cast<std::size_t>(row.columns[i]);
       const std::ptrdiff_t place =
           places.empty() ? static_cast<std::ptrdiff_t>(column) : std::ptrdiff_t{places[column]};
       if (place < 0) continue;
       std::byte* const to = out + place * static_cast<std::ptrdiff_t>(sizeof(T));
-      const std::byte* const from = values.values + i * sizeof(T);
+      const std::byte* const from = row.values + i * sizeof(T);
       if constexpr (std::is_arithmetic_v<T>) {
         T sum;
         T value;

@@ -25,9 +25,9 @@ struct SparseData {
     return reader->num_values() / reader->info().rows() * value_bytes;
   }
 
-  /// Writes row `row` of the decoded `chunk` to `out` as a dense sample of the reader's `info()`. Values of
-  /// the same column are added, as SciPy does.
-  void expand(const std::byte* chunk, std::uint64_t row, std::byte* out) const;
+  /// Writes `row` to `out` as a dense sample of the reader's `info()`. Values of the same column are added,
+  /// as SciPy does.
+  void expand(const SparseReader::Row& row, std::byte* out) const;
 };
 
 }  // namespace h5feed

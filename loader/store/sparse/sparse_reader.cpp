@@ -18,43 +18,34 @@
 namespace h5feed {
 namespace {
 
-// Rows at the border of two blocks need chunks of both. Blocks of several small chunks keep such chunks few.
+// Rows at the border of two blocks need chunks of both, which are decoded twice if they have filters. Large
+// blocks keep such chunks few, and get huge pages in the cache.
+constexpr std::uint64_t kFilteredBlockBytes = 4 * kMiB;
 constexpr std::uint64_t kBlockBytes = kMiB;
+
+// Returns whether rows can be read without the rest of their chunks.
+bool rows_apart(const SparsePart& part) noexcept {
+  return part.values->rows_readable() && part.indices->rows_readable();
+}
 
 // Returns the number of values in one run of whole chunks.
 std::uint64_t values_per_block(const SparsePart& part) {
+  const std::uint64_t least = rows_apart(part) ? kBlockBytes : kFilteredBlockBytes;
   const std::uint64_t value_bytes = size_of(part.values->info().dtype) + sizeof(std::int32_t);
   const std::uint64_t chunk = std::max<std::uint64_t>(1, part.values->rows().rows_per_chunk());
-  return chunk * std::max<std::uint64_t>(1, (kBlockBytes - 1) / (chunk * value_bytes) + 1);
+  return chunk * std::max<std::uint64_t>(1, (least - 1) / (chunk * value_bytes) + 1);
 }
 
-// Calls `take(stored values, number of the first)` for values [begin, end) of a dataset of one dimension.
-template <typename Take>
-void read_values(const ChunkReader& reader, std::uint64_t begin, std::uint64_t end, ReadScratch& scratch,
-                 ReadCost& cost, const Take& take) {
-  const std::size_t bytes = size_of(reader.info().dtype);
-  while (begin < end) {
-    const std::uint64_t chunk = reader.rows().chunk_of(begin);
-    const RowLayout::Rows rows = reader.rows().rows_of(chunk);
-    const std::uint64_t count = std::min(end, rows.end) - begin;
-    ReadCost own;
-    std::size_t skipped = 0;
-    if (reader.rows_readable()) {
-      scratch.part.resize_discard(count * bytes);
-      own = reader.read_rows(begin, count, scratch.part.span().first(count * bytes));
-    } else {
-      scratch.part.resize_discard(reader.chunk_bytes());
-      // The readers of datasets use all of `scratch` but `part`.
-      own = reader.read_chunk(chunk, scratch.part.span().first(reader.chunk_bytes()), scratch);
-      skipped = reader.rows().place_in_chunk(begin) * bytes;
-    }
-    cost.read_ns += own.read_ns;
-    cost.decode_ns += own.decode_ns;
-    cost.bytes_read += own.bytes_read;
-    cost.fallback = cost.fallback || own.fallback;
-    take(std::span<const std::byte>(scratch.part.span()).subspan(skipped, count * bytes), begin);
-    begin += count;
+// The largest of `count` stored columns; a negative one counts as a large number.
+template <typename T>
+std::uint64_t largest(const std::byte* stored, std::size_t count) {
+  std::make_unsigned_t<T> most = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::make_unsigned_t<T> column;
+    std::memcpy(&column, stored + i * sizeof(T), sizeof(T));
+    most = std::max(most, column);
   }
+  return most;
 }
 
 }  // namespace
@@ -104,7 +95,7 @@ std::shared_ptr<const SparseReader> SparseReader::make(std::vector<SparsePart> p
 
 SparseReader::SparseReader(std::vector<SparsePart> parts, DatasetInfo info, std::uint64_t columns,
                            Shape shape)
-    : UnfetchedChunkReader(info, {shape.highest, info.shape[1]}, shape.layout),
+    : ChunkReader(info, {shape.highest, info.shape[1]}, shape.layout),
       parts_(std::move(parts)),
       first_rows_(std::move(shape.first_rows)),
       starts_(std::move(shape.starts)),
@@ -117,6 +108,9 @@ SparseReader::SparseReader(std::vector<SparsePart> parts, DatasetInfo info, std:
   // A block of empty rows still has an address.
   chunk_bytes_ = std::max<std::uint64_t>(columns_at(most) + most * sizeof(std::int32_t), 1);
   max_stored_bytes_ = 0;
+  if (!direct()) return;
+  for (std::uint64_t chunk = 0; chunk < blocks_.size(); ++chunk)
+    max_stored_bytes_ = std::max(max_stored_bytes_, stored_bytes(chunk));
 }
 
 std::uint64_t SparseReader::end_row(std::uint64_t chunk) const noexcept {
@@ -186,22 +180,20 @@ void SparseReader::refuse_column(std::uint64_t value, const std::string& column)
                   place.file, short_path(place.path), place.row, column, format_count(columns_)));
 }
 
-// `first_value` counts the values of all parts.
+// `first_value` counts the values of all parts. `out` may be where `stored` is.
 void SparseReader::copy_columns(std::uint64_t first_value, std::span<const std::byte> stored, DType type,
                                 std::int32_t* out) const {
   with_type_of(type, [&](auto typed) {
     using T = decltype(typed);
     if constexpr (std::is_integral_v<T>) {
       const std::size_t count = stored.size() / sizeof(T);
-      std::uint64_t beyond = 0;
+      if (largest<T>(stored.data(), count) >= columns_) check_values(first_value, stored, type);
+      if (stored.data() == reinterpret_cast<const std::byte*>(out)) return;
       for (std::size_t i = 0; i < count; ++i) {
         T column;
         std::memcpy(&column, stored.data() + i * sizeof(T), sizeof(T));
-        // A negative number becomes a large one.
-        beyond |= static_cast<std::uint64_t>(static_cast<std::uint64_t>(column) >= columns_);
         out[i] = static_cast<std::int32_t>(column);
       }
-      if (beyond > 0) check_values(first_value, stored, type);
     }
   });
 }
@@ -244,31 +236,122 @@ void SparseReader::check_columns(std::uint64_t most_bytes) const {
   }
 }
 
-ReadCost SparseReader::read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const {
+SparseReader::Values SparseReader::values_of(std::uint64_t chunk) const {
   const Block& block = blocks_.at(static_cast<std::size_t>(chunk));
-  const std::uint64_t begin = starts_[block.first_row];
-  const std::uint64_t end = starts_[end_row(chunk)];
-  if (out.size() < columns_at(end - begin) + (end - begin) * sizeof(std::int32_t))
-    throw std::invalid_argument("SparseReader::read_chunk: too little room for the block");
-  const SparsePart& part = parts_[block.part];
-  const std::uint64_t base = starts_[first_rows_[block.part]];
-  const std::size_t bytes = size_of(info_.dtype);
-  auto* const columns = reinterpret_cast<std::int32_t*>(out.data() + columns_at(end - begin));
+  return {.part = block.part, .begin = starts_[block.first_row], .end = starts_[end_row(chunk)]};
+}
+
+std::vector<StoredRun> SparseReader::runs_of(const Values& values) const {
+  const SparsePart& part = parts_[values.part];
+  const std::uint64_t base = starts_[first_rows_[values.part]];
+  std::vector<StoredRun> runs;
+  for (const ChunkReader* const reader : {part.values.get(), part.indices.get()}) {
+    each_run(*reader, values.begin - base, values.end - base,
+             [&](const StoredRun& run) { runs.push_back(run); });
+  }
+  return runs;
+}
+
+std::uint64_t SparseReader::stored_bytes(std::uint64_t chunk) const {
+  // Reading ahead is for values that have to be decoded; the system reads ahead of others.
+  if (h5feed::rows_apart(parts_[values_of(chunk).part])) return 0;
+  std::uint64_t bytes = 0;
+  for (const StoredRun& run : runs_of(values_of(chunk))) {
+    const std::uint64_t own = run.stored_bytes();
+    if (own == 0) return 0;
+    bytes += own;
+  }
+  return bytes;
+}
+
+bool SparseReader::stored_decoded(std::uint64_t) const { return false; }
+
+ReadCost SparseReader::fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const {
   ReadCost cost;
+  for (const StoredRun& run : runs_of(values_of(chunk))) {
+    const auto bytes = static_cast<std::size_t>(run.stored_bytes());
+    cost += run.fetch(raw.first(bytes));
+    raw = raw.subspan(bytes);
+  }
+  return cost;
+}
+
+ReadCost SparseReader::read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const {
+  return decode_chunk(chunk, {}, out, scratch);
+}
+
+// Without `raw`, reads the block from the file.
+ReadCost SparseReader::decode_chunk(std::uint64_t chunk, std::span<const std::byte> raw,
+                                    std::span<std::byte> out, ReadScratch& scratch) const {
   try {
-    read_values(*part.values, begin - base, end - base, scratch, cost,
-                [&](std::span<const std::byte> stored, std::uint64_t first) {
-                  std::memcpy(out.data() + (first - (begin - base)) * bytes, stored.data(), stored.size());
-                });
-    const DType type = part.indices->info().dtype;
-    read_values(*part.indices, begin - base, end - base, scratch, cost,
-                [&](std::span<const std::byte> stored, std::uint64_t first) {
-                  copy_columns(base + first, stored, type, columns + (first - (begin - base)));
-                });
+    return read(values_of(chunk), raw, out, scratch);
   } catch (const ChunkError& error) {
     throw ChunkError(fmt::format("{}: {}", describe_chunk(chunk), error.what()));
   }
+}
+
+SparseReader::Row SparseReader::read_row(std::uint64_t row, ByteBuffer& buffer, ReadScratch& scratch,
+                                         ReadCost& cost) const {
+  const auto part = static_cast<std::uint32_t>(part_of(row));
+  const std::uint64_t count = length(row);
+  const std::size_t at = columns_at(count);
+  buffer.resize_discard(std::max<std::size_t>(at + count * sizeof(std::int32_t), 1));
+  cost += read({.part = part, .begin = starts_[row], .end = starts_[row + 1]}, {}, buffer.span(), scratch);
+  return {buffer.data(),
+          {reinterpret_cast<const std::int32_t*>(buffer.data() + at), static_cast<std::size_t>(count)}};
+}
+
+// Reads values, and their columns behind them, from `raw`, the fetched bytes; if it is empty, from the file.
+ReadCost SparseReader::read(const Values& range, std::span<const std::byte> raw, std::span<std::byte> out,
+                            ReadScratch& scratch) const {
+  const std::uint64_t count = range.end - range.begin;
+  if (out.size() < columns_at(count) + count * sizeof(std::int32_t))
+    throw std::invalid_argument("SparseReader: too little room for the rows");
+  const std::span<std::byte> columns = out.subspan(columns_at(count));
+  const std::uint64_t base = starts_[first_rows_[range.part]];
+  ReadCost cost;
+  for (const StoredRun& run : runs_of(range)) {
+    const std::span<const std::byte> fetched =
+        raw.empty() ? raw : raw.first(static_cast<std::size_t>(run.stored_bytes()));
+    raw = raw.subspan(fetched.size());
+    const bool of_values = run.reader == parts_[range.part].values.get();
+    const std::size_t width = of_values ? size_of(info_.dtype) : sizeof(std::int32_t);
+    const std::span<std::byte> place =
+        (of_values ? out : columns)
+            .subspan(static_cast<std::size_t>(base + run.begin - range.begin) * width,
+                     static_cast<std::size_t>(run.count) * width);
+    const DType type = run.reader->info().dtype;
+    const std::span<const std::byte> stored =
+        run.read(fetched, size_of(type) == width ? place : std::span<std::byte>(), scratch, cost);
+    if (!of_values) {
+      copy_columns(base + run.begin, stored, type, reinterpret_cast<std::int32_t*>(place.data()));
+    } else if (stored.data() != place.data()) {
+      std::memcpy(place.data(), stored.data(), stored.size());
+    }
+  }
   return cost;
+}
+
+bool SparseReader::rows_apart() const noexcept {
+  return std::ranges::all_of(parts_, [](const SparsePart& part) { return h5feed::rows_apart(part); });
+}
+
+bool SparseReader::row_resident(std::uint64_t row) const noexcept {
+  const std::size_t part = part_of(row);
+  const ChunkReader& values = *parts_[part].values;
+  const std::uint64_t begin = starts_[row] - starts_[first_rows_[part]];
+  return begin >= values.info().rows() || values.row_resident(begin);
+}
+
+void SparseReader::hint_rows(std::uint64_t first, std::uint64_t count) const noexcept {
+  for (std::uint64_t row = first; row < first + count; ++row) {
+    const std::size_t part = part_of(row);
+    const std::uint64_t base = starts_[first_rows_[part]];
+    for (const ChunkReader* const reader : {parts_[part].values.get(), parts_[part].indices.get()}) {
+      each_run(*reader, starts_[row] - base, starts_[row + 1] - base,
+               [](const StoredRun& run) { run.reader->hint_rows(run.begin, run.count); });
+    }
+  }
 }
 
 RowOrigin SparseReader::origin(std::uint64_t row) const {

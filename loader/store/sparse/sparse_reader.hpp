@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "store/read/unfetched_chunk_reader.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/sparse/stored_run.hpp"
 
 namespace h5feed {
 
@@ -27,10 +29,10 @@ struct SparsePart {
 };
 
 /// The rows of sparse matrices in sequence, (N, columns). A chunk is a block of rows: those whose first value
-/// lies in a run of whole chunks of values with at least 1 MiB decoded. It holds the values and columns of
-/// its rows, and is opaque: `row_of` finds a row in it. Uses 8 bytes of memory per row. Immutable and
-/// thread-safe.
-class SparseReader final : public UnfetchedChunkReader {
+/// lies in a run of whole chunks of values with at least 4 MiB decoded, 1 MiB without filters. It holds the
+/// values and columns of its rows, and is opaque: `row_of` finds a row in it. Uses 8 bytes of memory per row.
+/// Immutable and thread-safe.
+class SparseReader final : public ChunkReader {
  public:
   /// One row of a decoded block; borrows it.
   struct Row {
@@ -63,6 +65,25 @@ class SparseReader final : public UnfetchedChunkReader {
   std::string fallback_reason() const override;
   /// Throws ChunkError also for a column that the matrix does not have, naming its row.
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override;
+  std::uint64_t stored_bytes(std::uint64_t chunk) const override;
+  bool stored_decoded(std::uint64_t chunk) const override;
+  ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override;
+  /// Throws as `read_chunk`.
+  ReadCost decode_chunk(std::uint64_t chunk, std::span<const std::byte> raw, std::span<std::byte> out,
+                        ReadScratch& scratch) const override;
+  /// Returns false: rows differ in size. See `rows_apart`.
+  bool rows_readable() const noexcept override { return false; }
+  ReadCost read_rows(std::uint64_t, std::uint64_t, std::span<const std::span<std::byte>>) const override {
+    throw std::logic_error("ChunkReader::read_rows: rows_readable() is false");
+  }
+  bool row_resident(std::uint64_t row) const noexcept override;
+  /// The rows may be in several blocks.
+  void hint_rows(std::uint64_t first, std::uint64_t count) const noexcept override;
+  /// Returns whether `read_row` can be called: no part has filters.
+  bool rows_apart() const noexcept;
+  /// Reads one row without the rest of its block into `buffer`, and adds to `cost`. The row borrows the
+  /// buffer. Blocks. Throws FileError; ChunkError as `read_chunk`; std::bad_alloc.
+  Row read_row(std::uint64_t row, ByteBuffer& buffer, ReadScratch& scratch, ReadCost& cost) const;
   /// Throws ChunkError as `read_chunk` for a column that the matrix does not have, if all columns take at
   /// most `most_bytes`; else does nothing. Leaves what cannot be read to `read_chunk`. Blocks.
   void check_columns(std::uint64_t most_bytes) const;
@@ -74,9 +95,19 @@ class SparseReader final : public UnfetchedChunkReader {
     std::uint32_t part = 0;
     std::uint64_t first_row = 0;
   };
+  // Values [begin, end) of one part, numbered among those of all parts.
+  struct Values {
+    std::uint32_t part = 0;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
   struct Shape;
   SparseReader(std::vector<SparsePart> parts, DatasetInfo info, std::uint64_t columns, Shape shape);
   std::uint64_t end_row(std::uint64_t chunk) const noexcept;
+  Values values_of(std::uint64_t chunk) const;
+  std::vector<StoredRun> runs_of(const Values& values) const;
+  ReadCost read(const Values& range, std::span<const std::byte> raw, std::span<std::byte> out,
+                ReadScratch& scratch) const;
   std::size_t columns_at(std::uint64_t values) const noexcept;
   void copy_columns(std::uint64_t first_value, std::span<const std::byte> stored, DType type,
                     std::int32_t* out) const;

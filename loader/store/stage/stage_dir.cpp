@@ -224,7 +224,7 @@ std::vector<fs::path> StageDir::copies_of(std::span<const fs::path> sources) {
   std::uint64_t bytes = 0;
   for (const Copy& copy : copies) {
     bytes += copy.identity.bytes;
-    // What is outdated is useless, and its space is needed.
+    // An outdated copy is useless, and its space is needed.
     for (const std::string& name :
          {copy.record().string(), copy.place.string(), copy.place.string() + ".part"})
       ::unlink(name.c_str());

@@ -145,7 +145,7 @@ H5Writer::H5Writer(std::filesystem::path target, bool overwrite)
     forget_times(creation);
     const H5::FileAccPropList access;
     access.setLibverBounds(H5F_LIBVER_EARLIEST, H5F_LIBVER_V18);
-    const H5::H5File file(state_->staged.temporary().string(), H5F_ACC_TRUNC, creation, access);
+    const H5::H5File file(state_->staged.temporary().string(), H5F_ACC_EXCL, creation, access);
     state_->file = retain(file);
   } catch (const H5::Exception&) {
     state_->fail(session, "cannot be created");
@@ -164,7 +164,7 @@ H5Writer::H5Writer(std::filesystem::path target, bool overwrite, const H5File& l
       const H5::FileAccPropList access;
       set_version_bounds(access, source, latest);
       limit_metadata_cache(access);
-      const H5::H5File file(state_->staged.temporary().string(), H5F_ACC_TRUNC, creation, access);
+      const H5::H5File file(state_->staged.temporary().string(), H5F_ACC_EXCL, creation, access);
       state_->file = retain(file);
     } catch (const H5::Exception&) {
       state_->fail(session, "cannot be created");

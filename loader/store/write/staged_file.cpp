@@ -14,6 +14,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/files/file_descriptor.hpp"
+#include "base/files/random_name.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -24,10 +25,6 @@ constexpr std::uint64_t kStep = 8 * kMiB;
 
 std::filesystem::path directory_of(const std::filesystem::path& target) {
   return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
-}
-
-std::filesystem::path temporary_name(const std::filesystem::path& target) {
-  return directory_of(target) / fmt::format(".{}.tmp-{}", target.filename().string(), ::getpid());
 }
 
 [[noreturn]] void fail(const std::filesystem::path& target, std::string_view action, int error) {
@@ -88,7 +85,7 @@ void throw_full(const std::filesystem::path& file, std::uint64_t bytes, int erro
 }
 
 StagedFile::StagedFile(std::filesystem::path target, bool overwrite)
-    : target_(behind_link(std::move(target))), temporary_(temporary_name(target_)), overwrite_(overwrite) {
+    : target_(behind_link(std::move(target))), temporary_(temporary_beside(target_)), overwrite_(overwrite) {
   std::error_code ignored;
   const auto status = std::filesystem::status(target_, ignored);
   if (std::filesystem::is_directory(status)) {
@@ -117,7 +114,8 @@ StagedFile::~StagedFile() {
 }
 
 void StagedFile::probe(std::uint64_t bytes) const {
-  const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  const FileDescriptor fd(
+      ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!fd.valid()) {
     throw FileError(fmt::format("{}: cannot be created there ({}); choose another place", target_.string(),
                                 std::generic_category().message(errno)));

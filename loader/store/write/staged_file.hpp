@@ -20,7 +20,7 @@ int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 /// Throws FileError that explains an error of `claim_storage` for `bytes` of `file`.
 [[noreturn]] void throw_full(const std::filesystem::path& file, std::uint64_t bytes, int error);
 
-/// A temporary name next to a target, ".NAME.tmp-PID", under which the caller creates the file. Not
+/// A temporary name next to a target (`temporary_beside`), under which the caller creates the file. Not
 /// thread-safe.
 class StagedFile {
  public:

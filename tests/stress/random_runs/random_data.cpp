@@ -137,6 +137,7 @@ RandomData::RandomData(Draw& draw, const std::filesystem::path& folder) : folder
   fields_ = draw.one_in(3);
   boxes_collate_ = draw.any({Collate::ragged, Collate::pad});
   slow_ = draw.one_in(5);
+  isolated_ = draw.one_in(6);
   describe();
   for (const bool with_faults : {false, true}) {
     if (with_faults && !has_bad()) continue;
@@ -253,12 +254,12 @@ void RandomData::draw_subset(Draw& draw) {
 void RandomData::describe() {
   std::vector<unsigned> filters;
   for (const FilterSpec& each : filters_) filters.push_back(each.id);
-  text_ = fmt::format("{} {}[{}] layout {} chunk [{}] filters [{}] files [{}]{}{}{}{}, {} of {} rows bad",
+  text_ = fmt::format("{} {}[{}] layout {} chunk [{}] filters [{}] files [{}]{}{}{}{}{}, {} of {} rows bad",
                       name_of(dtype_), encoding_, fmt::join(sample_shape_, ","), static_cast<int>(layout_),
                       fmt::join(chunk_shape_, ","), fmt::join(filters, ","), fmt::join(first_rows_, ","),
                       per_row_ > 1 ? fmt::format(" {} tiles a row", per_row_) : "",
                       subset_ ? fmt::format(" subset of {}", chosen_.size()) : "", fields_ ? " fields" : "",
-                      slow_ ? " slow" : "", bad_rows_.size(), rows());
+                      slow_ ? " slow" : "", isolated_ ? " isolated" : "", bad_rows_.size(), rows());
 }
 
 std::uint64_t RandomData::sample_bytes() const noexcept {
@@ -378,6 +379,7 @@ Dataset RandomData::opened(bool with_faults) const {
     options.files.push_back(folder_ / (with_faults && has_bad() ? "damaged" : "whole") /
                             fmt::format("{}.h5", file));
   if (fields_) options.fields = {{.name = "pose"}, {.name = "boxes", .collate = boxes_collate_}};
+  if (with_faults && isolated_) options.isolation = Isolation::process;
   const Dataset all =
       with_faults && slow_
           ? DatasetAccess::open(options, [](auto source) { return std::make_shared<SleepySource>(source); })

@@ -25,7 +25,8 @@ class RandomData {
 
   /// Opens the copy without bad chunks, and the subset of it that was drawn.
   Dataset whole() const { return opened(false); }
-  /// Opens the copy with bad chunks, likewise. Some of its reads may take a while.
+  /// Opens the copy with bad chunks, likewise. Some of its reads may take a while, and
+  /// another process may read its metadata.
   Dataset damaged() const { return opened(true); }
 
   /// Number of samples that take part.
@@ -91,6 +92,7 @@ class RandomData {
   bool fields_ = false;
   Collate boxes_collate_ = Collate::ragged;
   bool slow_ = false;
+  bool isolated_ = false;
   bool subset_ = false;
   std::vector<std::int64_t> chosen_;
   std::set<std::int64_t> bad_rows_;

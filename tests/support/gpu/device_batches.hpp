@@ -22,9 +22,11 @@
 
 namespace h5feed::test {
 
-/// Kind of batch: images of 3 channels, stored as (pixels, channels), and uint8 labels that are delivered as
-/// int64.
+/// Kind of batch: images of 3 channels, stored as (pixels, channels), uint8 labels that are delivered as
+/// int64, and a named field of `kMarks` bytes for each sample.
 struct BatchKind {
+  static constexpr std::int64_t kMarks = 5;
+
   std::int64_t samples = 4;
   std::int64_t pixels = 20;
   bool target = true;
@@ -33,7 +35,8 @@ struct BatchKind {
   DeviceFormat format() const {
     DeviceFormat format;
     format.slot = {static_cast<std::size_t>(samples * pixels * 3),
-                   static_cast<std::size_t>(target ? samples : 0)};
+                   static_cast<std::size_t>(target ? samples : 0),
+                   {static_cast<std::size_t>(samples * kMarks)}};
     format.to = DType::f32;
     format.rows = static_cast<std::uint64_t>(samples);
     format.channels = 3;
@@ -63,6 +66,25 @@ struct BatchKind {
                                      251);
   }
 
+  /// Returns byte `i` of the field of batch `ticket`.
+  static std::uint8_t mark_of(std::uint64_t ticket, std::int64_t i) { return byte_of(ticket, i + 100); }
+
+  /// Fills in all of a batch of `size` samples except the images.
+  void put_labels(Batch& batch, BatchSlot& slot, std::uint64_t ticket, std::int64_t size) const {
+    if (target) {
+      batch.target = std::move(slot.target);
+      batch.target.dtype = DType::u8;
+      batch.target.shape = {size};
+      for (std::int64_t i = 0; i < size; ++i)
+        batch.target.bytes.get()[i] = static_cast<std::byte>(byte_of(ticket, i));
+    }
+    BatchField& marks = batch.fields.emplace_back();
+    marks.name = "marks";
+    marks.values = {std::move(slot.fields.at(0)), DType::u8, {size, kMarks}};
+    for (std::int64_t i = 0; i < size * kMarks; ++i)
+      marks.values.bytes.get()[i] = static_cast<std::byte>(mark_of(ticket, i));
+  }
+
   /// Assembles batch `ticket` in a slot of `device`, with `count` samples if set: the last batch of an epoch
   /// may be smaller.
   std::shared_ptr<Batch> assemble(Device& device, std::uint64_t ticket,
@@ -76,14 +98,7 @@ struct BatchKind {
     for (std::int64_t i = 0; i < size * pixels * 3; ++i) {
       batch->data.bytes.get()[i] = static_cast<std::byte>(byte_of(ticket, i));
     }
-    if (target) {
-      batch->target = std::move(slot.target);
-      batch->target.dtype = DType::u8;
-      batch->target.shape = {size};
-      for (std::int64_t i = 0; i < size; ++i) {
-        batch->target.bytes.get()[i] = static_cast<std::byte>(byte_of(ticket, i));
-      }
-    }
+    put_labels(*batch, slot, ticket, size);
     for (std::int64_t i = 0; i < size; ++i)
       batch->indices.push_back(static_cast<std::int64_t>(ticket) * samples + i);
     batch->number = ticket;
@@ -91,10 +106,11 @@ struct BatchKind {
   }
 
   /// Returns whether device memory holds batch `ticket`, bit for bit.
-  bool holds(const DeviceTensor& data, const DeviceTensor& labels, std::uint64_t ticket) const {
+  bool holds(const DeviceTensors& batch, std::uint64_t ticket) const {
     const std::vector<float> table = normalize_table(*format().normalize);
-    const std::int64_t size = data.shape[0];
-    const auto* const values = static_cast<const float*>(data.data);
+    const std::int64_t size = batch.data.shape[0];
+    const auto* const values = static_cast<const float*>(batch.data.data);
+    const auto* const marks = static_cast<const std::uint8_t*>(batch.fields.at(0).values.data);
     for (std::int64_t n = 0; n < size; ++n) {
       for (std::int64_t c = 0; c < 3; ++c) {
         for (std::int64_t p = 0; p < pixels; ++p) {
@@ -102,7 +118,11 @@ struct BatchKind {
           if (values[(n * 3 + c) * pixels + p] != table[static_cast<std::size_t>(c) * 256 + x]) return false;
         }
       }
-      if (target && static_cast<const std::int64_t*>(labels.data)[n] != byte_of(ticket, n)) return false;
+      if (target && static_cast<const std::int64_t*>(batch.target->data)[n] != byte_of(ticket, n))
+        return false;
+    }
+    for (std::int64_t i = 0; i < size * kMarks; ++i) {
+      if (marks[i] != mark_of(ticket, i)) return false;
     }
     return true;
   }
@@ -116,11 +136,9 @@ class Consumer {
   /// Enqueues a check of the batch on `stream`.
   void use(const Batch& batch, std::uint64_t ticket, cudaStream_t stream) {
     batch.gpu->use_on(stream);
-    const DeviceTensor data = batch.gpu->data();
-    const DeviceTensor target = batch.gpu->target();
-    cuda_.enqueue(stream, [this, data, target, ticket] {
+    cuda_.enqueue(stream, [this, tensors = batch.gpu->tensors(), ticket] {
       ++seen_;
-      if (!kind_.holds(data, target, ticket)) ++wrong_;
+      if (!kind_.holds(tensors, ticket)) ++wrong_;
     });
   }
 

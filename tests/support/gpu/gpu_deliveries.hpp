@@ -31,15 +31,14 @@ class GpuReader {
     batch.gpu->use_on(stream_.get());
     Delivery& delivery = deliveries_.emplace_back(without_bytes(batch));
     delivery.shape = batch.gpu->data().shape;
-    const DeviceTensor data = batch.gpu->data();
-    const DeviceTensor target = batch.gpu->target();
-    cuda_.enqueue(stream_.get(), [&delivery, data, target] {
+    cuda_.enqueue(stream_.get(), [&delivery, tensors = batch.gpu->tensors()] {
       const auto copy = [](const DeviceTensor& tensor) {
         const auto* const begin = static_cast<const std::byte*>(tensor.data);
         return std::vector(begin, begin + bytes_in(tensor.dtype, tensor.shape));
       };
-      delivery.data = copy(data);
-      if (target.defined()) delivery.target = copy(target);
+      delivery.data = copy(tensors.data);
+      if (tensors.target) delivery.target = copy(*tensors.target);
+      for (const DeviceField& field : tensors.fields) delivery.fields[field.name] = copy(field.values);
     });
   }
 

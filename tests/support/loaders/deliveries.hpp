@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct Delivery {
   std::vector<std::int64_t> shape;
   std::vector<std::byte> data;
   std::vector<std::byte> target;
+  std::map<std::string, std::vector<std::byte>> fields;  ///< values of the named fields
 
   bool operator==(const Delivery&) const = default;
 };
@@ -34,7 +36,7 @@ inline std::size_t bytes_in(DType dtype, const std::vector<std::int64_t>& shape)
   return bytes;
 }
 
-/// Copies all of a batch except its shape and bytes.
+/// Copies all of a batch except its shape, and the bytes of data, target and fields on a GPU.
 inline Delivery without_bytes(const Batch& batch) {
   Delivery delivery;
   delivery.epoch = batch.epoch;
@@ -42,6 +44,11 @@ inline Delivery without_bytes(const Batch& batch) {
   delivery.repeat = batch.repeat;
   delivery.indices = batch.indices;
   delivery.transforms = batch.transforms;
+  for (const BatchField& field : batch.fields) {
+    const std::byte* const values = field.values.bytes.get();
+    if (values != nullptr)
+      delivery.fields[field.name].assign(values, values + bytes_in(field.values.dtype, field.values.shape));
+  }
   return delivery;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -174,6 +175,34 @@ TEST(Bench, prints_rows_a_verdict_and_the_code_to_write) {
               ::testing::ContainsRegex(
                   "best: num_workers=1 \\([0-9,]+ samples/s, [0-9]+ % of the decode limit\\)\n"
                   "put into your code: options.num_workers = 1; options.shuffle = \"chunk:4\";\n$"));
+}
+
+TEST(Bench, recommends_nothing_where_one_batch_was_repeated) {
+  const TempDir dir;
+  write_samples(dir);
+  const ProgramResult result =
+      run_program(dir.path(), {"bench", "a.h5", "--workers", "0,1", "--headroom", "--time-budget", "200ms"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::HasSubstr("headroom: each row repeats its first batch, so that none "
+                                               "tells how fast the file is read; "));
+  EXPECT_THAT(result.out, ::testing::Not(::testing::HasSubstr("put into your code")));
+  EXPECT_THAT(result.out, ::testing::Not(::testing::HasSubstr("% decode"))) << "no share of a limit";
+}
+
+TEST(Bench, says_why_an_epoch_log_got_no_line) {
+  const TempDir dir;
+  write_samples(dir);
+  for (const char* time : {"1ms", "2s"}) {
+    std::filesystem::remove(dir / "epochs.jsonl");
+    const ProgramResult result =
+        run_program(dir.path(), {"bench", "a.h5", "--workers", "1", "--batch-size", "1", "--epoch-log",
+                                 "epochs.jsonl", "--time-budget", time});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const bool said = result.out.find(
+                          "epochs.jsonl got no line: no epoch was measured to its end; give a "
+                          "longer --time-budget\n") != std::string::npos;
+    EXPECT_EQ(said, file_bytes(dir / "epochs.jsonl").empty()) << time;
+  }
 }
 
 TEST(Bench, saves_its_rows_as_they_come) {

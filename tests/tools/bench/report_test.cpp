@@ -225,6 +225,13 @@ TEST(RowRequest, carries_every_setting_of_the_command_line) {
     EXPECT_TRUE(sent.contains(key)) << key;
 }
 
+TEST(Setting, of_processes_on_the_host_holds_where_it_is_given) {
+  RowRequest request{.num_workers = kAuto, .world_size = 2};
+  EXPECT_EQ(loader_options(request).local_world_size, 2) << "the ranks that bench starts";
+  request.settings.loader.local_world_size = 8;
+  EXPECT_EQ(loader_options(request).local_world_size, 8);
+}
+
 TEST(Setting, is_set_by_its_name_in_the_library) {
   BenchSettings settings;
   set_by_name(settings, "--set", "prefetch_factor", "4");

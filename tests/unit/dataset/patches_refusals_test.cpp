@@ -47,6 +47,14 @@ TEST_F(Patches, that_do_not_fit_are_refused_in_one_line) {
               HasSubstr("input_layout NCDHW needs 5 dimensions; state it"));
 }
 
+TEST_F(Patches, of_volumes_without_pixels_are_refused) {
+  write_volumes({{20, 30, 40}, {0, 30, 40}}, {});
+  for (const std::int64_t drawn : {0, 3}) {
+    EXPECT_EQ(refusal(options_of({.size = {8, 8, 8}, .edges = TileEdges::pad, .per_image = drawn})),
+              "volume_2.h5:/raw (1×0×30×40 u16) has no pixels to take tiles of; leave it out");
+  }
+}
+
 TEST_F(Patches, with_options_that_contradict_each_other_are_refused) {
   write_volumes({{20, 30, 40}}, {8, 16, 16});
   const auto refused = [&](const TileOptions& tiles) {

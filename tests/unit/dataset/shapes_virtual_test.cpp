@@ -2,6 +2,7 @@
 // Virtual datasets: read from their sources, or through libhdf5, and never silently full of fill values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -210,6 +211,20 @@ TEST_F(Virtual, names_a_source_that_is_missing) {
       "rows.h5:/x: source 0 of the virtual dataset: a.h5:/x has 6 rows, the virtual dataset takes 4 from "
       "row 3 on; complete it");
   EXPECT_THAT(refusal("columns.h5"), HasSubstr("source 1 of the virtual dataset: empty.h5: no dataset"));
+}
+
+// libhdf5 would wait for the writer of the pipe, with its lock held.
+TEST_F(Virtual, names_a_source_that_is_no_file) {
+  source("a.h5", {6, 4});
+  ASSERT_EQ(::mkfifo((dir_ / "pipe.h5").c_str(), 0600), 0);
+  const Piece first = {"a.h5", "x", {0, 0}, {6, 4}, {6, 4}, {}, {}};
+  make("rows.h5", {12, 4}, {first, {"pipe.h5", "x", {6, 0}, {6, 4}, {6, 4}, {}, {}}});
+  make("columns.h5", {6, 8}, {first, {"pipe.h5", "x", {0, 4}, {6, 4}, {6, 4}, {}, {}}});
+  for (const char* const name : {"rows.h5", "columns.h5"}) {
+    EXPECT_EQ(refusal(name), std::string(name) +
+                                 ":/x: source 1 of the virtual dataset, pipe.h5, is not a regular file; "
+                                 "restore it, or set HDF5_VDS_PREFIX to the folder that has it");
+  }
 }
 
 TEST_F(Virtual, is_refused_alike_where_libhdf5_is_to_read_it) {

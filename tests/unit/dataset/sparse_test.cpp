@@ -73,8 +73,8 @@ class SparseMatrix : public testing::Test {
 };
 
 TEST_F(SparseMatrix, rows_are_delivered_once_with_any_workers_cache_and_order) {
-  // About 400,000 values: several blocks, with rows across their borders and one row longer than a chunk.
-  const SparseRowsSet set = random_rows(1400, 2400);
+  // About 1,200,000 values: several blocks, with rows across their borders and one row longer than a chunk.
+  const SparseRowsSet set = random_rows(4200, 2400);
   for (const hsize_t chunk : {hsize_t{0}, hsize_t{1999}, hsize_t{150'000}}) {
     const auto path = write("cells.h5ad", set, chunk);
     const Dataset dataset = Dataset::open({.files = {path}, .data = "X"});
@@ -98,6 +98,55 @@ TEST_F(SparseMatrix, rows_are_delivered_once_with_any_workers_cache_and_order) {
       }
     }
   }
+}
+
+TEST_F(SparseMatrix, columns_are_delivered_from_integers_of_any_width) {
+  const SparseRowsSet set = random_rows(600, 120);
+  const auto path = folder / "cells.h5ad";
+  for (const H5::PredType& type :
+       {H5::PredType::STD_U8LE, H5::PredType::STD_I16LE, H5::PredType::STD_U16BE, H5::PredType::STD_U32LE,
+        H5::PredType::STD_I32BE, H5::PredType::STD_I64LE, H5::PredType::STD_U64LE}) {
+    for (const hsize_t chunk : {hsize_t{0}, hsize_t{100}, hsize_t{2 * set.values.size()}}) {
+      SparseFile file(path);
+      file.matrix("X", set, chunk);
+      file.file().unlink("X/indices");
+      file.write("X/indices", set.indices, type, chunk);
+      file.file().close();
+      DataLoader loader(Dataset::open({.files = {path}, .data = "X"}), {.batch_size = 64});
+      while (const auto batch = loader.next()) {
+        for (std::size_t i = 0; i < batch->indices.size(); ++i)
+          ASSERT_TRUE(is_row(*batch, i, set)) << "row " << batch->indices[i];
+      }
+    }
+  }
+}
+
+TEST_F(SparseMatrix, without_filters_is_read_row_by_row_if_a_full_shuffle_does_not_fit_the_cache) {
+  const SparseRowsSet set = random_rows(700, 2400);
+  const auto path = write("cells.h5ad", set, 0);
+  for (const SparseFormat format : {SparseFormat::csr, SparseFormat::dense}) {
+    const Dataset dataset =
+        Dataset::open({.files = {path}, .data = "X", .sparse = SparseOptions{.format = format}});
+    for (const RowReads reads : {RowReads::automatic, RowReads::always, RowReads::never}) {
+      DataLoaderOptions options{.batch_size = 64, .shuffle = true, .num_workers = 2, .row_reads = reads};
+      options.cache_bytes = 1 << 16;
+      DataLoader loader(dataset, options);
+      while (const auto batch = loader.next()) {
+        for (std::size_t i = 0; i < batch->indices.size(); ++i) {
+          if (format == SparseFormat::csr) {
+            ASSERT_TRUE(is_row(*batch, i, set)) << "row " << batch->indices[i];
+          } else {
+            EXPECT_TRUE(std::ranges::equal(batch->data.as<float>().subspan(i * 2400, 2400),
+                                           set.dense(batch->indices[i])));
+          }
+        }
+      }
+      EXPECT_EQ(loader.stats().rows_direct > 0, reads != RowReads::never);
+    }
+  }
+  const Dataset compressed = Dataset::open({.files = {write("gzip.h5ad", set, 5000)}, .data = "X"});
+  EXPECT_THAT(refusal_of<OptionError>([&] { DataLoader(compressed, {.row_reads = RowReads::always}); }),
+              HasSubstr("row_reads = always needs uncompressed rows"));
 }
 
 TEST_F(SparseMatrix, chosen_columns_are_dense_by_number_and_name) {
@@ -227,6 +276,8 @@ TEST_F(SparseMatrix, has_categorical_columns_as_targets_and_fields) {
     file.file().createGroup("obs");
     file.categories("obs/cell_type", {1, -1, 0}, {"B", "T"});
     file.categories("obs/donor", {0, 0, 1}, {"d1", "d2"});
+    file.categories("obs/beyond", {0, 2, 1}, {"d1", "d2"});
+    file.categories("obs/below", {0, 0, -2}, {"d1", "d2"});
   }
   const Dataset dataset = Dataset::open({.files = {folder / "cells.h5ad"},
                                          .data = "X",
@@ -240,6 +291,14 @@ TEST_F(SparseMatrix, has_categorical_columns_as_targets_and_fields) {
   EXPECT_THAT(batch->field("donor").values.as<std::int8_t>(), ElementsAre(0, 0, 1));
   EXPECT_EQ(refusal_of<OptionError>([&] { static_cast<void>(dataset.categories("batch")); }),
             "there is no field \"batch\"; name one of the dataset's fields");
+  EXPECT_EQ(
+      refusal({.files = {folder / "cells.h5ad"}, .data = "X", .target = "obs/beyond"}),
+      "cells.h5ad:/obs/beyond/codes: row 1 has the code 2, and there are 2 categories; restore the file "
+      "from a good copy");
+  EXPECT_THAT(refusal({.files = {folder / "cells.h5ad"},
+                       .data = "X",
+                       .fields = {{.name = "donor", .data = "obs/below"}}}),
+              HasSubstr("row 2 has the code -2"));
 }
 
 TEST_F(SparseMatrix, that_is_damaged_is_refused_in_one_line) {

@@ -12,9 +12,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "h5feed/batch.hpp"
 #include "h5feed/data_loader.hpp"
@@ -27,10 +29,11 @@
 
 namespace h5feed::detail {
 
-/// The tensors of a batch; `target` is undefined if the dataset has none.
+/// The tensors of a batch on a GPU; `target` is undefined if the dataset has none.
 struct TorchTensors {
   at::Tensor data;
   at::Tensor target;
+  std::map<std::string, at::Tensor> fields;  ///< Those of `DeviceTensors::fields`
 };
 
 /// Returns LibTorch's current stream of this thread for a device.
@@ -50,15 +53,24 @@ inline at::Tensor empty_on_gpu(int device, const DeviceTensor& like) {
 /// Returns memory for one batch from LibTorch's caching allocator, for the stream that is current for the
 /// device on this thread; the batch is produced on that stream, too. This keeps the rule of the allocator:
 /// memory of a released tensor is reused in the order of that stream. As with any tensor, use on other
-/// streams needs `record_stream`. Throws c10::Error if memory runs out.
-inline DeviceOutput torch_output(int device, const DeviceTensor& data, const DeviceTensor* target) {
+/// streams needs `record_stream`. Throws c10::Error if memory runs out, DatasetError if LibTorch lacks the
+/// dtype of a field.
+inline DeviceOutput torch_output(int device, const DeviceTensors& batch) {
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
   const auto tensors = std::make_shared<TorchTensors>();
-  tensors->data = empty_on_gpu(device, data);
-  if (target != nullptr) tensors->target = empty_on_gpu(device, *target);
   DeviceOutput output;
+  tensors->data = empty_on_gpu(device, batch.data);
   output.data = tensors->data.data_ptr();
-  output.target = target != nullptr ? tensors->target.data_ptr() : nullptr;
+  if (batch.target) {
+    tensors->target = empty_on_gpu(device, *batch.target);
+    output.target = tensors->target.data_ptr();
+  }
+  for (const DeviceField& field : batch.fields) {
+    require_torch_field(field.name, field.values.dtype);
+    const at::Tensor values = empty_on_gpu(device, field.values);
+    output.fields.push_back(values.data_ptr());
+    tensors->fields.emplace(field.name, values);
+  }
   output.stream = current_torch_stream(device);
   output.owner = tensors;
   return output;
@@ -75,33 +87,44 @@ inline at::Tensor ring_tensor(const std::shared_ptr<DeviceBatch>& batch, const D
       tensor.data, tensor.shape, tensor.strides, [owner = batch](void*) mutable { owner.reset(); }, options);
 }
 
-/// Returns the tensors of a batch on a GPU, ready for use on the current stream.
+/// Returns the tensors of a batch on a GPU, ready for use on the current stream. Throws DatasetError if
+/// LibTorch lacks the dtype of a field.
 inline TorchTensors cuda_tensors(const Batch& batch) {
   if (const std::shared_ptr<void> owner = batch.gpu->owner())
     return *std::static_pointer_cast<TorchTensors>(owner);
   batch.gpu->use_on(current_torch_stream(batch.gpu->device()));
-  return {ring_tensor(batch.gpu, batch.gpu->data()), ring_tensor(batch.gpu, batch.gpu->target())};
+  TorchTensors tensors{
+      ring_tensor(batch.gpu, batch.gpu->data()), ring_tensor(batch.gpu, batch.gpu->target()), {}};
+  for (const DeviceField& field : batch.gpu->tensors().fields) {
+    require_torch_field(field.name, field.values.dtype);
+    tensors.fields.emplace(field.name, ring_tensor(batch.gpu, field.values));
+  }
+  return tensors;
 }
 
 /// Returns a non-owning view of a CUDA tensor; empty if it is undefined. `name` is for messages. Throws
 /// OptionError if the tensor is not on a GPU or its dtype is not supported.
-inline DeviceTensor view_of(const at::Tensor& tensor, const char* name) {
+inline DeviceTensor view_of(const at::Tensor& tensor, const std::string& name) {
   if (!tensor.defined()) return {};
   const auto dtype = dtype_of(tensor.scalar_type());
   if (!tensor.is_cuda() || !dtype) {
-    throw OptionError(std::string("next_into: ") + name + " is " + tensor.toString() +
+    throw OptionError("next_into: " + name + " is " + tensor.toString() +
                       "; give a tensor of numbers on the GPU that the loader delivers to");
   }
   return {tensor.data_ptr(), *dtype, tensor.sizes().vec(), tensor.strides().vec()};
 }
 
-/// Writes the next batch to `data` and `target`, on the stream that is current for their device. Throws
-/// OptionError if a tensor is not suitable, and whatever `DataLoader::next_into` throws.
-inline OptionalBatch<Batch> next_into(DataLoader& loader, const at::Tensor& data, const at::Tensor& target) {
+/// Writes the next batch to `data`, `target` and `fields`, on the stream that is current for their device.
+/// Throws OptionError if a tensor is not suitable, and whatever `DataLoader::next_into` throws.
+inline OptionalBatch<Batch> next_into(DataLoader& loader, const at::Tensor& data, const at::Tensor& target,
+                                      const std::map<std::string, at::Tensor>& fields) {
   if (!data.defined()) throw OptionError("next_into: data is undefined; give a tensor on the GPU");
   const DeviceTensor images = view_of(data, "data");
+  std::vector<DeviceField> views;
+  for (const auto& [name, tensor] : fields)
+    views.push_back({name, view_of(tensor, "field \"" + name + "\"")});
   return loader.next_into(images, view_of(target, "target"),
-                          current_torch_stream(static_cast<int>(data.get_device())));
+                          current_torch_stream(static_cast<int>(data.get_device())), views);
 }
 
 /// Returns the allocator of a TorchDataLoader's batches on a GPU: LibTorch's, or none if the options ask for

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 #include <torch/version.h>
 
+#include <map>
 #include <string>
 #include <utility>
 
@@ -35,13 +36,15 @@ inline constexpr bool kTorchHasCuda = false;
 struct TorchTensors {
   torch::Tensor data;
   torch::Tensor target;
+  std::map<std::string, torch::Tensor> fields;
 };
 /// Always throws DeviceError, because without CUDA no batch is on a GPU.
 inline TorchTensors cuda_tensors(const Batch&) { throw DeviceError("this LibTorch has no CUDA"); }
 /// Returns the tensor of a CPU batch without copying it.
 inline torch::Tensor cpu_tensor(HostTensor host) { return to_tensor(std::move(host)); }
 /// Always throws OptionError, because without CUDA no loader delivers to a GPU.
-inline OptionalBatch<Batch> next_into(DataLoader&, const torch::Tensor&, const torch::Tensor&) {
+inline OptionalBatch<Batch> next_into(DataLoader&, const torch::Tensor&, const torch::Tensor&,
+                                      const std::map<std::string, torch::Tensor>&) {
   throw OptionError("next_into() is for a loader that delivers to a GPU; use the iterators");
 }
 /// Does nothing in builds without CUDA.

@@ -59,7 +59,8 @@ inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOpt
 
 }  // namespace detail
 
-/// A named field of a batch, always on the CPU. See `BatchField`.
+/// A named field of a batch. If the batch is on a GPU, so are the values of fields with `Collate::stack`; all
+/// other tensors are on the CPU. See `BatchField`.
 struct TorchField {
   torch::Tensor values;   ///< the field's values, stacked, padded or concatenated as its `Collate` asks
   torch::Tensor offsets;  ///< with `Collate::ragged`: B + 1 int64 offsets of the samples; else undefined
@@ -110,10 +111,7 @@ namespace detail {
 
 /// Converts a named field without copying its values. Throws DatasetError if LibTorch lacks its dtype.
 inline TorchField to_torch(BatchField field) {
-  if (!torch_dtype(field.values.dtype)) {
-    throw DatasetError("field \"" + field.name + "\" is " + std::string(name_of(field.values.dtype)) +
-                       ", a type LibTorch does not have; set its dtype, e.g. to f32 or a wider integer");
-  }
+  require_torch_field(field.name, field.values.dtype);
   return {to_tensor(std::move(field.values)), to_tensor(std::move(field.offsets)),
           to_tensor(std::move(field.lengths))};
 }
@@ -125,6 +123,7 @@ inline TorchBatch to_torch(Batch batch) {
     TorchTensors tensors = cuda_tensors(batch);
     result.data = std::move(tensors.data);
     result.target = std::move(tensors.target);
+    for (auto& [name, values] : tensors.fields) result.fields[name].values = std::move(values);
   } else {
     result.data = batch.sparse.defined() ? to_sparse_tensor(std::move(batch.sparse))
                                          : cpu_tensor(std::move(batch.data));
@@ -133,7 +132,7 @@ inline TorchBatch to_torch(Batch batch) {
   result.indices = std::move(batch.indices);
   for (BatchField& field : batch.fields) {
     std::string name = field.name;
-    result.fields.emplace(std::move(name), to_torch(std::move(field)));
+    result.fields.emplace(std::move(name), to_torch(std::move(field)));  // unless it is there, from the GPU
   }
   result.origins = std::move(batch.origins);
   result.sets = std::move(batch.sets);
@@ -256,19 +255,21 @@ class TorchDataLoader {
 
   /// Writes the next batch to the caller's tensors, whose addresses stay fixed as CUDA graphs require. `data`
   /// and `target` must be on the loader's GPU and have its dtype, sample shape and strides, and a first
-  /// dimension of at least the batch size; leave `target` undefined if the dataset has none. Writes on the
-  /// stream that is current for that GPU; the tensors of the result are views of the first rows of `data` and
-  /// `target`. Blocks until the batch is ready. Returns nullopt once at the end of an epoch; the following
-  /// call starts the next epoch. If an iterator is active, takes its next batch. Throws OptionError on the
-  /// CPU, for tensors that do not fit (the batch is then lost) and with a LibTorch sampler, whose epochs only
-  /// `begin()` starts; otherwise the errors of `DataLoader::next()`.
-  OptionalBatch<TorchBatch> next_into(const torch::Tensor& data, const torch::Tensor& target = {}) {
+  /// dimension of at least the batch size; leave `target` undefined if the dataset has none. `fields` has a
+  /// tensor for each named field with `Collate::stack`, and for each that says which rows of windows exist.
+  /// Writes on the stream that is current for that GPU; the tensors of the result are views of the first rows
+  /// of those given. Blocks until the batch is ready. Returns nullopt once at the end of an epoch; the
+  /// following call starts the next epoch. If an iterator is active, takes its next batch. Throws OptionError
+  /// on the CPU, for tensors that do not fit (the batch is then lost) and with a LibTorch sampler, whose
+  /// epochs only `begin()` starts; otherwise the errors of `DataLoader::next()`.
+  OptionalBatch<TorchBatch> next_into(const torch::Tensor& data, const torch::Tensor& target = {},
+                                      const std::map<std::string, torch::Tensor>& fields = {}) {
     if (order_) {
       throw OptionError(
           "next_into() starts epochs by itself, where a sampler of LibTorch needs begin(); use "
           "options.shuffle or options.sampler instead of it");
     }
-    OptionalBatch<Batch> batch = detail::next_into(loader_, data, target);
+    OptionalBatch<Batch> batch = detail::next_into(loader_, data, target, fields);
     if (!batch) return std::nullopt;
     return detail::to_torch(std::move(*batch));
   }

@@ -71,6 +71,13 @@ inline void require_torch_target(DType dtype) {
                     ": LibTorch does not have this type; leave target_dtype unset for int64, or use f32");
 }
 
+/// Throws DatasetError if LibTorch lacks the type `dtype` of the field `name`.
+inline void require_torch_field(const std::string& name, DType dtype) {
+  if (torch_dtype(dtype)) return;
+  throw DatasetError("field \"" + name + "\" is " + std::string(name_of(dtype)) +
+                     ", a type LibTorch does not have; set its dtype, e.g. to f32 or a wider integer");
+}
+
 /// Returns a tensor over the bytes of `host` without copying them; the tensor's storage shares ownership of
 /// them. Undefined if `host` is. Throws std::bad_optional_access if LibTorch lacks the dtype.
 inline torch::Tensor to_tensor(HostTensor host) {

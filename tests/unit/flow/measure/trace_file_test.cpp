@@ -63,6 +63,20 @@ std::map<std::string, int> check_events(const json& trace) {
   return stages;
 }
 
+TEST(TraceFileTest, of_two_loaders_is_warned_of) {
+  const SampleSet set(gzip_set());
+  const TempDir dir;
+  const CapturedLog log;
+  { const DataLoader first(open(set), {.trace_path = dir / "run.json"}); }
+  const DataLoader training(open(set), {.trace_path = dir / "run.json"});
+  const DataLoader other(open(set), {.trace_path = dir / "other.json"});
+  EXPECT_THAT(log.lines(), testing::IsEmpty());
+  const DataLoader validation(open(set), {.trace_path = dir / "." / "run.json"});
+  EXPECT_THAT(log.lines(), testing::ElementsAre(testing::HasSubstr(
+                               "run.json is that of another loader too; the last one that ends replaces "
+                               "it: name a file for each loader")));
+}
+
 TEST(TraceFileTest, has_each_stage_of_each_batch) {
   const SampleSet set(gzip_set());
   for (const std::int64_t workers : {0, 2}) {

@@ -17,6 +17,8 @@ TEST(HostShare, does_not_divide_cpus_that_a_process_has_for_itself) {
   bound.host_cpus = 32;
   bound.cpus_bound_by = "affinity";
   EXPECT_EQ(cpu_share(bound, 4), 8) << "Slurm has bound each of the four";
+  EXPECT_EQ(cpu_share_bound_by(bound, 4), "affinity");
+  EXPECT_EQ(cpu_share_bound_by(bound, 8), "affinity, shared by 8 processes");
   EXPECT_EQ(cpu_share(bound, 8), 1) << "more processes than shares: they share the 8";
   bound.cpus_bound_by = "cgroup cpu quota";
   EXPECT_EQ(cpu_share(bound, 4), 2);

@@ -193,6 +193,23 @@ TEST(ShuffleAdvice, warns_once_with_figures_before_a_run_that_will_hurt) {
                           "cache_bytes=1 MiB once"));
 }
 
+TEST(ShuffleAdvice, warns_of_a_chunk_that_the_cache_cannot_hold_in_sequential_order_too) {
+  const SampleSet set({.shape = {4000, 8, 8}, .chunk_shape = {2000, 8, 8}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  DataLoaderOptions options{.batch_size = 16, .cache_bytes = 64'000};
+  {
+    const CapturedLog captured;
+    const DataLoader loader(dataset, options);
+    ASSERT_EQ(captured.lines().size(), 1u);
+    EXPECT_THAT(captured.lines().front(), HasSubstr("decodes each chunk about 125 times with cache 62 KiB"));
+    EXPECT_THAT(captured.lines().front(), Not(HasSubstr("chunk:")));
+  }
+  options.cache_bytes = 128'000;
+  const CapturedLog captured;
+  const DataLoader loader(dataset, options);
+  EXPECT_TRUE(captured.lines().empty()) << captured.lines().front();
+}
+
 TEST(ShuffleAdvice, names_the_policy_in_use) {
   const SampleSet set({.shape = {4000, 32, 32}, .chunk_shape = {20, 32, 32}, .gzip = 1});
   const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});

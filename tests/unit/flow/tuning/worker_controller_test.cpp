@@ -218,6 +218,15 @@ TEST(WorkerController, prefetches_more_if_the_work_is_uneven) {
   EXPECT_LE(run.choice().workers, 2);
 }
 
+TEST(WorkerController, prefetches_more_if_no_worker_may_be_added) {
+  Simulation run(kTwoCpus, {.cpu_ns = 2e6, .cpus = 2});
+  run.deliver(12);
+  EXPECT_EQ(run.choice().workers, 2);
+  EXPECT_EQ(run.choice().batches, 16U);
+  run.deliver(1000);
+  EXPECT_EQ(run.choice().batches, 16U);
+}
+
 TEST(WorkerController, lowers_what_exceeds_the_cpu_limit) {
   WorkerController controller({.workers = 16, .cpu_limit = 4, .batches = 64, .reads = 32});
   for (int window = 0; window < 4; ++window) {

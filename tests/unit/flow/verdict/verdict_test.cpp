@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -85,6 +86,19 @@ TEST(WhatWouldHelp, says_what_the_cpus_can_make_where_they_are_too_few) {
                   "most that 3 CPUs can make"));
   EXPECT_THAT(make_verdict(waiting_for(Cause::gather, 4), on_cpus(2, 0)).advice,
               ElementsAre("num_workers auto: batches are then made while the model computes"));
+}
+
+TEST(WhatWouldHelp, is_a_larger_cpu_limit_where_it_keeps_self_tuning_from_more_workers) {
+  const auto advice = [](std::int64_t cpus, std::optional<double> limit) {
+    VerdictFacts facts = on_cpus(cpus, 1);
+    facts.self_tuning = true;
+    facts.cpu_limit = limit;
+    return make_verdict(waiting_for(Cause::gather, 20), facts).advice;
+  };
+  EXPECT_THAT(advice(8, 1.5), ElementsAre("cpu_limit 6 instead of 1.5 would feed this model"));
+  EXPECT_THAT(advice(3, 1), ElementsAre("cpu_limit 3 instead of 1, and still 60 % of what the model takes is "
+                                        "the most that 3 CPUs can make"));
+  EXPECT_THAT(advice(8, std::nullopt), ElementsAre("5 workers more would feed this model"));
 }
 
 TEST(WhatWouldHelp, compares_storage_with_what_the_model_takes) {
@@ -313,6 +327,8 @@ TEST_F(EpochVerdict, of_headroom_repeats_the_first_batch_without_reading) {
     EXPECT_EQ(loader.stats().samples, 240U);
     if (workers == 0) EXPECT_EQ(loader.stats().read_calls, reads);
     EXPECT_THAT(loader.verdict()->to_string(), HasSubstr("headroom: "));
+    EXPECT_THAT(loader.report(), HasSubstr("\nheadroom: ")) << "not that of the first batch";
+    EXPECT_THAT(loader.report(), testing::Not(HasSubstr("per chunk and epoch")));
     EXPECT_THROW(loader.state(), OptionError);
   }
   EXPECT_THAT(refusal<OptionError>(open(set_), {.echo = {.factor = 2}, .headroom = true}),

@@ -2,6 +2,7 @@
 // Files whose numbers contradict each other: refused in one sentence, or what is intact is read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <string>
@@ -226,6 +227,11 @@ TEST_F(StoreDamaged, names_the_external_file_that_is_missing_or_too_short) {
             "train.h5:/images: its values are stored in another file, raw, which has 100 bytes where 200 "
             "from byte 0 on "
             "are needed; restore it");
+  std::filesystem::remove(dir_ / "raw");
+  ASSERT_EQ(::mkfifo((dir_ / "raw").c_str(), 0600), 0);
+  EXPECT_EQ(open_message(),
+            "train.h5:/images: its values are stored in another file, raw, which is not a regular file; "
+            "restore it, or set HDF5_EXTFILE_PREFIX to the folder that has it");
 }
 
 TEST_F(StoreDamaged, says_that_a_file_is_one_of_several_parts) {
