@@ -97,7 +97,7 @@ struct DataLoader::State {
   RowKeeper::OnDevice on_device() const;
   /// Returns the function that tells the GPU which samples come again; empty if none can stay there.
   Foresee foresee();
-  /// Returns the bytes of the largest batch.
+  /// Returns the bytes of data and target of the largest batch.
   SlotBytes slot_bytes() const;
   /// Returns the facts that a verdict needs. Thread-safe.
   VerdictFacts verdict_facts() const;
