@@ -137,11 +137,11 @@ void copy_sparse_rows(const SparseData& sparse, std::uint64_t number, const std:
   const std::size_t value_bytes = size_of(sparse.reader->info().dtype);
   for (std::uint64_t row = first; row < end; ++row) {
     std::byte* const slot = slots.next();
+    const SparseReader::Row values = sparse.reader->row_of(block, row);
     if (sparse.format == SparseFormat::dense) {
-      sparse.expand(block, row, slot);
+      sparse.expand(values, slot);
       continue;
     }
-    const SparseReader::Row values = sparse.reader->row_of(block, row);
     if (values.columns.empty()) continue;
     std::memcpy(slot, values.values, values.columns.size() * value_bytes);
     std::memcpy(slot + values.columns.size() * value_bytes, values.columns.data(),
