@@ -46,7 +46,8 @@ struct DecodeScratch::State {
   CodecState codecs;
 };
 
-DecodeScratch::DecodeScratch() : state_(std::make_unique<State>()) {}
+// The first decode allocates the state: a thread that starts without memory must not throw.
+DecodeScratch::DecodeScratch() = default;
 DecodeScratch::DecodeScratch(DecodeScratch&&) noexcept = default;
 DecodeScratch& DecodeScratch::operator=(DecodeScratch&&) noexcept = default;
 DecodeScratch::~DecodeScratch() = default;
@@ -138,6 +139,8 @@ void FilterPipeline::decode(std::span<const std::byte> raw, std::uint32_t filter
   const std::vector<Stage>& stages = filter_mask == idle_ ? stages_ : masked;
   std::span<const std::byte> current = raw;
   std::size_t next_buffer = 0;
+  if (!scratch.state_) scratch.state_ = std::make_unique<DecodeScratch::State>();
+  DecodeScratch::State& state = *scratch.state_;
   for (std::size_t i = filters_.size(); i-- > 0;) {
     if (!active(i, filter_mask)) continue;
     const Stage& stage = stages[i];
@@ -147,12 +150,12 @@ void FilterPipeline::decode(std::span<const std::byte> raw, std::uint32_t filter
     }
     std::span<std::byte> target = out;
     if (!skips_all(filter_mask | ~((1U << i) - 1U))) {
-      ByteBuffer& buffer = scratch.state_->buffers[next_buffer];
+      ByteBuffer& buffer = state.buffers[next_buffer];
       next_buffer = 1 - next_buffer;
       buffer.resize_discard(stage.given_bytes);
       target = buffer.span().first(stage.given_bytes);
     }
-    const std::size_t written = stage.entry->decode(filters_[i], current, target, scratch.state_->codecs);
+    const std::size_t written = stage.entry->decode(filters_[i], current, target, state.codecs);
     if (stage.exact && written != stage.given_bytes) {
       throw FilterError(
           fmt::format("{}: {} bytes instead of {}", filters_[i].name, written, stage.given_bytes));
