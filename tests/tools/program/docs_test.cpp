@@ -84,6 +84,7 @@ class Parser {
 std::string fault_of(const Parser& program, const std::vector<std::string>& words) {
   static const std::regex command_name("[a-z]+");
   if (words.empty() || !std::regex_match(words[0], command_name)) return {};  // h5feed FILE, h5feed --help
+  if (words[0] == "help") return fault_of(program, {words.begin() + 1, words.end()});
   const CLI::App* const command = program.command(words[0]);
   if (command == nullptr) return "h5feed has no command " + words[0];
   for (const std::string& word : words) {
@@ -164,6 +165,7 @@ TEST(Docs, find_faults_in_calls) {
   const Parser program;
   EXPECT_EQ(fault_of(program, {"inof", "a.h5"}), "h5feed has no command inof");
   EXPECT_EQ(fault_of(program, {"info", "a.h5", "--frob=1"}), "h5feed info has no option --frob");
+  EXPECT_EQ(fault_of(program, {"help", "inof"}), "h5feed has no command inof");
   EXPECT_EQ(fault_of(program, {"monitor", "--", "./train", "--frob"}), "");
   EXPECT_EQ(calls_in("build/h5feed info a.h5 && x | y <(h5feed completion bash)  # h5feed z"),
             (std::vector<std::vector<std::string>>{{"info", "a.h5"}, {"completion", "bash"}}));

@@ -121,7 +121,7 @@ TEST(ProgressLine, fits_narrow_terminals_and_has_no_figure_before_the_start) {
 
 TEST(ShellWord, is_one_word_whatever_it_holds) {
   EXPECT_EQ(shell_word("/data/train-1.h5"), "/data/train-1.h5");
-  EXPECT_EQ(shell_word(""), "$''");
+  EXPECT_EQ(shell_word(""), "''");
   EXPECT_EQ(shell_word("my train.h5"), "'my train.h5'");
   EXPECT_EQ(shell_word("$(rm x);é"), "'$(rm x);é'");
   EXPECT_EQ(shell_word("a'; rm x"), "$'a\\'; rm x'");
