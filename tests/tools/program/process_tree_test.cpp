@@ -20,7 +20,8 @@ namespace {
 
 using cli::ProcessTree;
 
-/// A process that starts others when it is told to. Its children are not waited for, and leave no zombies.
+/// A process that starts others when it is told to. Its children are not waited for, leave no zombies and end with it: one
+/// that lived on would hold the output of the test open, which ctest waits for.
 class Parent {
  public:
   Parent() {
@@ -35,6 +36,7 @@ class Parent {
       const pid_t child = ::fork();
       if (child != 0 && order == 'c') answer(child);
       if (child != 0) continue;
+      if (order == 'c') ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       const pid_t grandchild = order == 'g' ? ::fork() : 0;
       if (grandchild != 0) answer(grandchild);
       ::alarm(60);
