@@ -6,7 +6,7 @@
 
 A mutant is one change of one line: another comparison, another operator, a constant that is one larger, a negated
 condition, a statement left out. The lines are drawn at random from the sources of ROOMS, as many from each room. A
-mutant that does not compile is drawn again. It is killed if a test of its room fails or takes --timeout seconds, and
+mutant that does not compile is drawn again. It is killed if a test of its room fails or takes ten times as long as without it, and
 survives if all of them pass: then either a test is missing, or the change has no effect on what the code must do. The
 sources are changed in a worktree of the commit, in --folder; the working tree is not touched. A run that is cut off
 continues with the same --json.
@@ -17,6 +17,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -87,22 +88,27 @@ def all_mutants(folder, patterns):
 class Tree:
     """A worktree of the commit with a Debug build of the tests."""
 
-    def __init__(self, folder, timeout, jobs):
-        self.folder, self.build, self.timeout, self.jobs = folder, folder / "build" / "mutation", timeout, jobs
-        self.tests = sorted({test for _, tests in ROOMS.values() for test in tests})
+    def __init__(self, folder, rooms, jobs):
+        self.folder, self.build, self.jobs = folder, folder / "build" / "mutation", jobs
+        self.tests = sorted({test for room in rooms for test in ROOMS[room][1]})
+        self.timeouts = {}  # of each test, in seconds
 
     def prepare(self):
         if not self.folder.exists():
             subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", self.folder, "HEAD"], check=True)
-        subprocess.run(["cmake", "-S", self.folder, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+        linker = next((f"-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld={name}" for name in ("lld", "gold") if shutil.which(f"ld.{name}")),
+                      "-DCMAKE_EXE_LINKER_FLAGS=")
+        subprocess.run(["cmake", "-S", self.folder, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", linker,
                         "-DCMAKE_CXX_FLAGS_DEBUG=-O1", "-DH5FEED_WITH_TORCH=OFF", "-DH5FEED_BUILD_PYTHON=OFF",
                         "-DH5FEED_BUILD_EXAMPLES=OFF", "-DH5FEED_BUILD_BENCHMARKS=OFF", "-DH5FEED_BUILD_TOOLS=OFF"],
                        check=True, stdout=subprocess.DEVNULL)
         if not self.compiles(self.tests):
             sys.exit("mutate: the commit itself does not build")
         for test in self.tests:
+            start = time.monotonic()
             if self.fails(test):
                 sys.exit(f"mutate: {test} fails without a mutant")
+            self.timeouts[test] = 10 + 10 * (time.monotonic() - start)
 
     def compiles(self, tests):
         return subprocess.run(["ninja", "-C", self.build, f"-j{self.jobs}", *tests], stdout=subprocess.DEVNULL,
@@ -112,7 +118,7 @@ class Tree:
         program = next(self.build.rglob(test))
         try:
             return subprocess.run([program, "--gtest_fail_fast", "--gtest_brief=1"], stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL, timeout=self.timeout, cwd=self.build).returncode != 0
+                                  stderr=subprocess.DEVNULL, timeout=self.timeouts.get(test), cwd=self.build).returncode != 0
         except subprocess.TimeoutExpired:
             return True
 
@@ -141,7 +147,6 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default=",".join(ROOMS), help="rooms, by comma")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutation-tree")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds of a test, after which it has failed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write each mutant and what became of it, and continue from there")
     options = parser.parse_args()
@@ -149,7 +154,7 @@ def main():
     if unknown := set(rooms) - set(ROOMS):
         sys.exit(f"mutate: --only {options.only}: no room {', '.join(sorted(unknown))}; rooms: {', '.join(ROOMS)}")
 
-    tree = Tree(options.folder.resolve(), options.timeout, options.jobs)
+    tree = Tree(options.folder.resolve(), rooms, options.jobs)
     tree.prepare()
     commit = subprocess.run(["git", "-C", tree.folder, "rev-parse", "--short=12", "HEAD"], check=True,
                             capture_output=True, text=True).stdout.strip()
