@@ -106,25 +106,26 @@ std::string prometheus_text(const Record& record, const Point& point) {
 }
 
 std::string trace_text(const Record& record, const Diagnosis& diagnosis) {
-  constexpr std::int64_t kFindings = 1, kFirstLoader = 2;
   TraceEvents events(record);
+  std::int64_t thread = 0;
   for (const Point& point : record.points) {
     const Json values = scalars(record, point);
     for (const auto& [key, value] : values.items()) {
       if (key != "time" && key != "seconds") events.counter(key, point.time_s, value.get<double>());
     }
   }
-  if (!diagnosis.findings.empty()) events.name("thread_name", kFindings, "findings");
-  for (const Finding& finding : diagnosis.findings)
-    events.slice(finding.name, kFindings, finding.from_s, finding.to_s,
+  // Each finding has a row of its own: Perfetto leaves out a slice that begins within another and outlasts
+  // it.
+  for (const Finding& finding : diagnosis.findings) {
+    events.name("thread_name", ++thread, "finding");
+    events.slice(finding.name, thread, finding.from_s, finding.to_s,
                  {{"what", finding.what}, {"try", finding.advice}});
+  }
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> threads;
   for (const LoaderEpoch& epoch : record.epochs) {
-    const auto [place, added] = threads.emplace(std::pair(epoch.pid, epoch.loader),
-                                                kFirstLoader + static_cast<std::int64_t>(threads.size()));
+    const auto [place, added] = threads.emplace(std::pair(epoch.pid, epoch.loader), thread + 1);
     if (added)
-      events.name("thread_name", place->second,
-                  fmt::format("loader {} of process {}", epoch.loader, epoch.pid));
+      events.name("thread_name", ++thread, fmt::format("loader {} of process {}", epoch.loader, epoch.pid));
     events.slice(
         fmt::format("epoch {}", epoch.epoch), place->second, epoch.begin_s, epoch.end_s,
         {{"samples", epoch.samples}, {"wait_share", epoch.wait_share}, {"bottleneck", epoch.bottleneck}});

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/files/trace_events.hpp"
 #include "support/programs/fake_gpus.hpp"
 
 namespace h5feed::test {
@@ -61,6 +62,7 @@ TEST_F(MonitorOutputs, names_what_it_found_and_exports_the_record) {
     EXPECT_TRUE(std::ranges::all_of(line, [](const json& value) { return value.is_number(); })) << line;
   }
   const json trace = json::parse(content_of("trace.json"));
+  EXPECT_EQ(trace_fault(trace), "");
   const auto has = [&](const std::string& name, const std::string& kind) {
     return std::ranges::any_of(trace["traceEvents"], [&](const json& event) {
       return event["name"] == name && event["ph"] == kind;

@@ -19,6 +19,7 @@
 #include "support/captured_log.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/files/temp_dir.hpp"
+#include "support/files/trace_events.hpp"
 #include "support/refusal.hpp"
 
 namespace h5feed::test {
@@ -38,23 +39,21 @@ Dataset open(const SampleSet& set) {
   return Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
 }
 
-// Checks each event as the format says, and returns the numbers of stages by name.
+// Checks each event as the format says and as the loader writes it, and returns the numbers of stages by
+// name.
 std::map<std::string, int> check_events(const json& trace) {
+  EXPECT_EQ(trace_fault(trace), "");
   std::map<std::string, int> stages;
   std::set<std::int64_t> threads, named;
   for (const json& event : trace.at("traceEvents")) {
     EXPECT_EQ(event.at("pid"), ::getpid());
-    EXPECT_TRUE(event.at("name").is_string());
-    EXPECT_GE(event.at("ts").get<double>(), 0);
     const std::int64_t thread = event.at("tid");
     if (event.at("ph") == "M") {
       if (event.at("name") == "thread_name") named.insert(thread);
-      EXPECT_TRUE(event.at("args").at("name").is_string());
       continue;
     }
     EXPECT_EQ(event.at("ph"), "X");
     EXPECT_EQ(event.at("cat"), "h5feed");
-    EXPECT_GE(event.at("dur").get<double>(), 0);
     EXPECT_GE(event.at("args").at("batch").get<std::int64_t>(), 0);
     threads.insert(thread);
     ++stages[event.at("name")];
