@@ -20,8 +20,8 @@ namespace {
 
 using cli::ProcessTree;
 
-/// A process that starts others when it is told to. Its children are not waited for, leave no zombies and end with it: one
-/// that lived on would hold the output of the test open, which ctest waits for.
+/// A process that starts others when it is told to. Its children are not waited for, leave no zombies and end
+/// with it: one that lived on would hold the output of the test open, which ctest waits for.
 class Parent {
  public:
   Parent() {
