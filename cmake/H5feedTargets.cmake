@@ -109,6 +109,7 @@ function(h5feed_compile_with_torch_cuda target)
   file(CONFIGURE OUTPUT "${stub}/c10/cuda/impl/cuda_cmake_macros.h" CONTENT "#pragma once\n")
   add_library(${target} OBJECT ${ARGN})
   h5feed_configure_target(${target})
+  target_compile_options(${target} PRIVATE -O0)  # nothing runs these objects
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cuda/include")
   target_include_directories(${target} SYSTEM PRIVATE "${stub}" ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(${target} PRIVATE h5feed::torch)

@@ -29,8 +29,6 @@ namespace h5feed::test {
 void PrintTo(const IndexKind& kind, std::ostream* out) { *out << kind.name; }
 namespace {
 
-constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
-
 // Stored chunks by their offset in elements, as libhdf5's own query lists them. Its addresses leave
 // out the user block before 1.14.4.
 std::map<Shape, ChunkLocation> chunk_info(const std::filesystem::path& path,

@@ -10,11 +10,10 @@
 
 #include "conformance/compatibility.hpp"
 #include "support/files/image_bytes.hpp"
+#include "support/files/shape.hpp"
 
 namespace h5feed::test {
 namespace {
-
-constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 TEST_F(Compatibility, reads_fuel_celeba) {
   {

@@ -15,8 +15,6 @@
 namespace h5feed::test {
 namespace {
 
-constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
-
 // Shapes of a case: as created, and as resized in the end.
 struct Extents {
   Shape shape = {13, 7, 11};

@@ -26,12 +26,11 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {
-
-constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 constexpr std::array<std::uint64_t, 2> kShape = {40, 6};
 

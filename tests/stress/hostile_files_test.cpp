@@ -23,13 +23,13 @@
 #include "support/captured_log.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {
 
 using Random = std::mt19937_64;
-constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);

@@ -71,7 +71,7 @@ std::string answer(double samples_per_s, double first_batch_s = 0.5) {
          ", \"after_start\": null, \"first_batch_s\": " + std::to_string(first_batch_s) + "}'";
 }
 
-void write_samples(const TempDir& dir) {
+void write_peer_samples(const TempDir& dir) {
   ASSERT_EQ(
       run_program(dir.path(), {"generate", "a.h5", "--samples", "640", "--shape", "3,16,16", "--chunk", "64"})
           .exit_code,
@@ -94,7 +94,7 @@ void expect_refused(const TempDir& dir, const std::string& error, const std::str
 
 TEST(BenchPeer, names_the_packages_that_python_lacks_and_how_to_install_them) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(dir, described("null", "null"));
   expect_refused(
       dir,
@@ -110,7 +110,7 @@ TEST(BenchPeer, names_the_packages_that_python_lacks_and_how_to_install_them) {
 
 TEST(BenchPeer, says_where_there_is_no_python) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   expect_refused(
       dir,
       "--peer pytorch: ./python was not found; install it: apt-get install python3, or name another: "
@@ -119,7 +119,7 @@ TEST(BenchPeer, says_where_there_is_no_python) {
 
 TEST(BenchPeer, says_what_keeps_an_installed_package_from_being_used) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(dir, R"({"python": "3.11.2", "modules": {"ffcv": {"version": null, "pip": "ffcv", "apt": "", )"
                     R"("problem": "AttributeError: no numpy.product"}}, "ways": []})");
   expect_refused(
@@ -132,7 +132,7 @@ TEST(BenchPeer, says_what_keeps_an_installed_package_from_being_used) {
 // The files of every script are in the folder, and h5feed's order where a way asks for it.
 TEST(BenchPeer, gives_several_peers_the_order_of_an_epoch_and_a_folder_for_their_copies) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   std::filesystem::create_directory(dir / "scratch");
   write_python(
       dir,
@@ -161,7 +161,7 @@ TEST(BenchPeer, gives_several_peers_the_order_of_an_epoch_and_a_folder_for_their
 
 TEST(BenchPeer, goes_on_without_the_rows_whose_samples_cannot_be_converted) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(
       dir, described("\"1\"", "\"1\"", way("per_sample", "full", "converts") + ", " + way("tuned", "full")),
       answer(5), answer(7), R"(echo '{"error": "no room for strings"}')");
@@ -176,7 +176,7 @@ TEST(BenchPeer, goes_on_without_the_rows_whose_samples_cannot_be_converted) {
 
 TEST(BenchPeer, needs_a_folder_for_its_scripts) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(dir, complete("sequential"));
   const ProgramResult result = compare(dir, {"--scratch", "nothing"});
   EXPECT_EQ(result.exit_code, 1);
@@ -186,7 +186,7 @@ TEST(BenchPeer, needs_a_folder_for_its_scripts) {
 
 TEST(BenchPeer, takes_medians_of_alternating_repetitions) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(dir, complete("chunk:4"), answer(256), answer(512, 0.25));
   ProgramResult result;
   for (int attempt = 0; attempt < 10; ++attempt) {
@@ -245,7 +245,7 @@ TEST(BenchPeer, takes_medians_of_alternating_repetitions) {
 
 TEST(BenchPeer, gives_the_peer_the_usual_settings_and_prints_how_often_it_fits) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(dir, complete("sequential"), answer(1), answer(2e9));
   const ProgramResult result = compare(dir, {"--runs", "1", "--warmup", "0", "--time-budget", "100ms"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -263,7 +263,7 @@ TEST(BenchPeer, gives_the_peer_the_usual_settings_and_prints_how_often_it_fits) 
 
 TEST(BenchPeer, shows_a_file_that_the_peer_cannot_read_as_such) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(dir, complete("sequential"), R"(echo '{"error": "no filter 32004"}')", "exit 3");
   const ProgramResult result = compare(
       dir, {"--runs", "2", "--num-workers", "0", "--time-budget", "100ms", "--export-json", "r.json"});
@@ -285,7 +285,7 @@ bool has_ended(const std::string& pid) {
 
 TEST(BenchPeer, kills_a_peer_that_does_not_end_and_all_that_it_started) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(dir, complete("sequential"), "trap '' TERM; sleep 600 & echo $! >worker; wait; wait",
                answer(1));
   const ProgramResult result =
@@ -319,7 +319,7 @@ TEST(BenchPeer, leaves_out_repetitions_where_starting_python_takes_longer_than_m
 
 TEST(BenchPeer, refuses_more_worker_processes_than_the_machine_holds) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(dir, complete("sequential"), answer(1), answer(1));
   const ProgramResult result = compare(dir, {"--num-workers", "1024", "--time-budget", "100ms"});
   EXPECT_EQ(result.exit_code, 2);
@@ -329,7 +329,7 @@ TEST(BenchPeer, refuses_more_worker_processes_than_the_machine_holds) {
 
 TEST(BenchPeer, refuses_what_the_peer_has_no_counterpart_of) {
   const TempDir dir;
-  write_samples(dir);
+  write_peer_samples(dir);
   write_python(dir, complete("sequential"));
   const auto refused = [&](const std::vector<std::string>& options) {
     const ProgramResult result = compare(dir, options);

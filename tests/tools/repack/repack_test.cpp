@@ -16,6 +16,7 @@
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/repack_runs.hpp"
 #include "support/programs/run_program.hpp"
@@ -26,8 +27,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
-
-constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 DatasetInfo info_of(const TempDir& dir, const std::string& file, const std::string& dataset) {
   return H5File::open(dir / file)->describe(dataset);

@@ -63,7 +63,7 @@ double reference(const SampleTransform& t, const Size& out, std::int64_t y, std:
   return sum;
 }
 
-constexpr std::int64_t kChannels = 3;
+constexpr std::int64_t kImageChannels = 3;
 constexpr Size kImage = {19, 23};
 
 const std::vector<SampleTransform>& transforms() {
@@ -79,7 +79,7 @@ const std::vector<SampleTransform>& transforms() {
 template <typename T>
 void expect_reference(DType dtype, bool in_last, bool out_last, const Size& out) {
   std::mt19937 random(static_cast<unsigned>(out.height));
-  std::vector<T> image(static_cast<std::size_t>(kChannels * kImage.height * kImage.width));
+  std::vector<T> image(static_cast<std::size_t>(kImageChannels * kImage.height * kImage.width));
   for (T& value : image) {
     if constexpr (std::is_floating_point_v<T>) {
       value = std::uniform_real_distribution<T>(-3, 5)(random);
@@ -88,23 +88,23 @@ void expect_reference(DType dtype, bool in_last, bool out_last, const Size& out)
     }
   }
   const auto at = [](std::int64_t c, std::int64_t y, std::int64_t x, const Size& size, bool last) {
-    return static_cast<std::size_t>(last ? (y * size.width + x) * kChannels + c
+    return static_cast<std::size_t>(last ? (y * size.width + x) * kImageChannels + c
                                          : (c * size.height + y) * size.width + x);
   };
   RowKernelSpec spec;
   spec.from = spec.to = dtype;
-  spec.channels = kChannels;
+  spec.channels = kImageChannels;
   spec.pixels = static_cast<std::uint64_t>(kImage.height * kImage.width);
   spec.channels_last = in_last;
   spec.to_channels_last = out_last;
   spec.crop = CropSizes{static_cast<std::uint64_t>(kImage.height), static_cast<std::uint64_t>(kImage.width),
                         static_cast<std::uint64_t>(out.height), static_cast<std::uint64_t>(out.width), true};
   const auto kernel = make_row_kernel(spec);
-  std::vector<T> scaled(static_cast<std::size_t>(kChannels * out.height * out.width));
+  std::vector<T> scaled(static_cast<std::size_t>(kImageChannels * out.height * out.width));
   for (const SampleTransform& t : transforms()) {
     kernel->run(reinterpret_cast<const std::byte*>(image.data()), reinterpret_cast<std::byte*>(scaled.data()),
                 t);
-    for (std::int64_t c = 0; c < kChannels; ++c) {
+    for (std::int64_t c = 0; c < kImageChannels; ++c) {
       for (std::int64_t y = 0; y < out.height; ++y) {
         for (std::int64_t x = 0; x < out.width; ++x) {
           const double expected = reference(t, out, y, x, [&](std::int64_t from_y, std::int64_t from_x) {

@@ -30,9 +30,9 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-class Stage : public testing::Test {
+class StagedFiles : public testing::Test {
  protected:
-  Stage() {
+  StagedFiles() {
     fs::create_directory(local());
     fs::create_directory(dir_ / "far");
   }
@@ -111,7 +111,7 @@ class Stage : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Stage, reads_one_file_from_its_copy) {
+TEST_F(StagedFiles, reads_one_file_from_its_copy) {
   const std::vector<std::byte> values = write("a.h5", 40);
   const Dataset dataset = staged({"a.h5"});
   spoil("a.h5");
@@ -120,7 +120,7 @@ TEST_F(Stage, reads_one_file_from_its_copy) {
   EXPECT_EQ(dataset.origin(3).file, far("a.h5").string());
 }
 
-TEST_F(Stage, reads_several_files_targets_and_fields_from_their_copies) {
+TEST_F(StagedFiles, reads_several_files_targets_and_fields_from_their_copies) {
   const std::vector<std::byte> values = joined(write("a.h5", 30, 1), write("b.h5", 20, 2, false));
   write("t.h5", 50, 3);
   DatasetOptions with = options({"*.h5"}, local());
@@ -135,7 +135,7 @@ TEST_F(Stage, reads_several_files_targets_and_fields_from_their_copies) {
   EXPECT_EQ(dataset.origin(49).file, far("b.h5").string());
 }
 
-TEST_F(Stage, reads_data_that_libhdf5_decodes_from_the_copy) {
+TEST_F(StagedFiles, reads_data_that_libhdf5_decodes_from_the_copy) {
   const std::vector<std::byte> values = random_bytes(800, 1);
   for (const char* name : {"a.h5", "b.h5"}) {
     H5TestFile file(far(name));
@@ -147,7 +147,7 @@ TEST_F(Stage, reads_data_that_libhdf5_decodes_from_the_copy) {
   EXPECT_EQ(first_difference(dataset, joined(values, values)), "");
 }
 
-TEST_F(Stage, messages_and_saved_states_are_those_of_the_original) {
+TEST_F(StagedFiles, messages_and_saved_states_are_those_of_the_original) {
   write("a.h5", 40);
   const DataLoaderOptions loading{.batch_size = 8, .shuffle = true, .seed = 5, .provenance = true};
   DataLoader in_place(Dataset::open(options({"a.h5"}, {})), loading);
@@ -168,7 +168,7 @@ TEST_F(Stage, messages_and_saved_states_are_those_of_the_original) {
               testing::StartsWith("far/a.h5: no dataset \"z\"; it has /x"));
 }
 
-TEST_F(Stage, refresh_copies_what_has_changed) {
+TEST_F(StagedFiles, refresh_copies_what_has_changed) {
   write("a.h5", 40, 1);
   Dataset dataset = staged({"a.h5"});
   fs::remove(far("a.h5"));
@@ -178,7 +178,7 @@ TEST_F(Stage, refresh_copies_what_has_changed) {
   EXPECT_EQ(first_difference(dataset, values), "");
 }
 
-TEST_F(Stage, copies_the_sources_of_a_virtual_dataset) {
+TEST_F(StagedFiles, copies_the_sources_of_a_virtual_dataset) {
   const std::vector<std::byte> values = joined(write("a.h5", 30, 1), write("b.h5", 30, 2));
   make_virtual("v.h5", {"a.h5", "b.h5"}, 30);
   const Dataset dataset = staged({"v.h5"});
@@ -189,7 +189,7 @@ TEST_F(Stage, copies_the_sources_of_a_virtual_dataset) {
 }
 
 // libhdf5 would look for the sources next to the copy, and give fill values.
-TEST_F(Stage, reads_virtual_datasets_of_parts_of_rows_from_the_originals) {
+TEST_F(StagedFiles, reads_virtual_datasets_of_parts_of_rows_from_the_originals) {
   write("a.h5", 30, 1);
   write("b.h5", 30, 2);
   make_virtual("v.h5", {"a.h5", "b.h5"}, 30, 2);
@@ -205,7 +205,7 @@ TEST_F(Stage, reads_virtual_datasets_of_parts_of_rows_from_the_originals) {
                                     "other files"));
 }
 
-TEST_F(Stage, reads_external_files_from_where_they_are) {
+TEST_F(StagedFiles, reads_external_files_from_where_they_are) {
   const std::vector<std::byte> values = random_bytes(800, 7);
   {
     H5TestFile file(far("e.h5"));
@@ -217,7 +217,7 @@ TEST_F(Stage, reads_external_files_from_where_they_are) {
   EXPECT_EQ(first_difference(staged({"e.h5", "f.h5"}), joined(values, values)), "");
 }
 
-TEST_F(Stage, names_a_damaged_original_as_without_it) {
+TEST_F(StagedFiles, names_a_damaged_original_as_without_it) {
   replace_file(far("a.h5"), random_bytes(5000, 1));
   const auto refused = [&](const fs::path& stage_dir) {
     return refusal_in<FileError>(dir_.path(), [&] { Dataset::open(options({"a.h5"}, stage_dir)); });
@@ -239,7 +239,7 @@ StorageProbe nfs() {
   }};
 }
 
-TEST_F(Stage, the_report_names_a_network_file_system) {
+TEST_F(StagedFiles, the_report_names_a_network_file_system) {
   write("a.h5", 40);
   const auto report = [&](const fs::path& stage_dir) {
     DataLoader loader(DatasetAccess::open(options({"a.h5"}, stage_dir), {}, nfs()), {.batch_size = 8});
@@ -270,7 +270,7 @@ class SlowSource final : public ByteSource {
   const std::shared_ptr<const ByteSource> source_;
 };
 
-TEST_F(Stage, the_log_advises_once_if_reads_from_a_network_are_waited_for) {
+TEST_F(StagedFiles, the_log_advises_once_if_reads_from_a_network_are_waited_for) {
   write("a.h5", 40);
   const auto slow = [](std::shared_ptr<const ByteSource> source) {
     return std::make_shared<const SlowSource>(std::move(source));

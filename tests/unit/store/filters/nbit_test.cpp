@@ -14,7 +14,7 @@ namespace {
 // Four values of twelve bits at bit 2 of two bytes in little-endian order.
 const std::vector<unsigned> kParams = {8, 0, 4, 1, 2, 0, 12, 2};
 
-FilterSpec filter(std::vector<unsigned> params = kParams) {
+FilterSpec nbit_filter(std::vector<unsigned> params = kParams) {
   return {.id = filter_id::kNbit, .optional = true, .params = std::move(params), .name = "nbit"};
 }
 
@@ -27,38 +27,39 @@ std::vector<unsigned> with(std::size_t place, unsigned value) {
 const Bytes kStored = bytes_of(0x00, 0x18, 0x00, 0xff, 0xf7, 0xff);
 
 TEST(NbitDecoder, puts_values_at_their_bits_in_either_byte_order) {
-  EXPECT_EQ(decode({{filter()}, 8, 2}, kStored, 8), from_hex("04000020fc3ffc1f")) << "little-endian";
-  EXPECT_EQ(decode({{filter(with(5, 1))}, 8, 2}, kStored, 8), from_hex("000420003ffc1ffc")) << "big-endian";
+  EXPECT_EQ(decode({{nbit_filter()}, 8, 2}, kStored, 8), from_hex("04000020fc3ffc1f")) << "little-endian";
+  EXPECT_EQ(decode({{nbit_filter(with(5, 1))}, 8, 2}, kStored, 8), from_hex("000420003ffc1ffc"))
+      << "big-endian";
 }
 
 TEST(NbitDecoder, bounds_what_hostile_chunks_and_parameters_claim) {
   for (std::size_t bytes = 0; bytes < kStored.size(); ++bytes) {
-    EXPECT_THAT(refusal({{filter()}, 8, 2}, std::span(kStored).first(bytes), 8),
+    EXPECT_THAT(refusal({{nbit_filter()}, 8, 2}, std::span(kStored).first(bytes), 8),
                 testing::HasSubstr(" bytes are left "))
         << bytes;
   }
-  EXPECT_EQ(refusal({{filter(with(2, 0xffffffff))}, 8, 2}, kStored, 8),
+  EXPECT_EQ(refusal({{nbit_filter(with(2, 0xffffffff))}, 8, 2}, kStored, 8),
             "nbit: the header claims 8589934590 bytes, a chunk has 8");
-  EXPECT_EQ(refusal({{filter(with(2, 3))}, 8, 2}, kStored, 8), "nbit: 6 bytes instead of 8");
+  EXPECT_EQ(refusal({{nbit_filter(with(2, 3))}, 8, 2}, kStored, 8), "nbit: 6 bytes instead of 8");
 }
 
 TEST(NbitDecoder, supports_the_parameters_that_libhdf5_writes_for_integers) {
-  EXPECT_TRUE(FilterPipeline::supports(filter()));
-  EXPECT_FALSE(FilterPipeline::encodes(filter()));
-  EXPECT_TRUE(FilterPipeline::supports(filter({3, 1, 100}))) << "a bitfield, stored as it is";
-  EXPECT_FALSE(FilterPipeline::supports(filter({})));
-  EXPECT_FALSE(FilterPipeline::supports(filter({8, 0, 4, 1, 2, 0, 12}))) << "cut";
+  EXPECT_TRUE(FilterPipeline::supports(nbit_filter()));
+  EXPECT_FALSE(FilterPipeline::encodes(nbit_filter()));
+  EXPECT_TRUE(FilterPipeline::supports(nbit_filter({3, 1, 100}))) << "a bitfield, stored as it is";
+  EXPECT_FALSE(FilterPipeline::supports(nbit_filter({})));
+  EXPECT_FALSE(FilterPipeline::supports(nbit_filter({8, 0, 4, 1, 2, 0, 12}))) << "cut";
   const struct {
     std::size_t place;
     unsigned value;
   } refused[] = {{0, 7}, {3, 2}, {3, 0},  {4, 0},  {4, 3}, {4, 16},        {4, 0x80000000U},
                  {5, 2}, {6, 0}, {6, 15}, {6, 16}, {7, 5}, {7, 0xffffffff}};
   for (const auto& [place, value] : refused)
-    EXPECT_FALSE(FilterPipeline::supports(filter(with(place, value)))) << place << " " << value;
+    EXPECT_FALSE(FilterPipeline::supports(nbit_filter(with(place, value)))) << place << " " << value;
 }
 
 TEST(NbitDecoder, leaves_values_of_all_their_bits_alone) {
-  const FilterPipeline whole({filter(with(1, 1))}, 8, 2);
+  const FilterPipeline whole({nbit_filter(with(1, 1))}, 8, 2);
   EXPECT_TRUE(whole.skips_all(0));
   const Bytes stored = test::patterned_bytes(8);
   EXPECT_EQ(decode(whole, stored, 8), stored);

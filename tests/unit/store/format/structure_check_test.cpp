@@ -13,6 +13,7 @@
 #include "store/hdf5/h5_file.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
 
@@ -21,8 +22,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 class StoreStructure : public testing::Test {
  protected:

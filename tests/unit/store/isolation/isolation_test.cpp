@@ -20,6 +20,7 @@
 #include "store/read/reader_factories.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/loaders/deliveries.hpp"
 #include "support/refusal.hpp"
@@ -29,8 +30,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 // What h5feed-reader's stand-in does, for one test.
 class Fake {
