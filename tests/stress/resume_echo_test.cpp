@@ -28,7 +28,7 @@ std::int64_t draw(Random& random, std::int64_t lowest, std::int64_t highest) {
   return std::uniform_int_distribution<std::int64_t>(lowest, highest)(random);
 }
 
-const Dataset& dataset() {
+const Dataset& echoed_set() {
   static const test::SampleSet set({.shape = {103, 4, 4}, .chunk_shape = {10, 4, 4}, .gzip = 1});
   static const Dataset opened = test::open(set);
   return opened;
@@ -71,7 +71,7 @@ class Ranks {
                                 .cache_bytes = 4 * 160,
                                 .cache_policy = size.policy};
       options.echo = {.factor = order.factor};
-      ranks_.push_back(std::make_unique<DataLoader>(dataset(), options));
+      ranks_.push_back(std::make_unique<DataLoader>(echoed_set(), options));
     }
   }
 

@@ -36,7 +36,7 @@ inline SparseRowsSet random_rows(std::int64_t rows, std::int64_t columns, unsign
   std::mt19937 random(seed);
   SparseRowsSet set{.columns = columns};
   for (std::int64_t row = 0; row < rows; ++row) {
-    const unsigned share = row == rows / 2 ? 100 : row % 5 == 0 ? 0 : random() % 30;
+    const std::mt19937::result_type share = row == rows / 2 ? 100 : row % 5 == 0 ? 0 : random() % 30;
     for (std::int64_t column = 0; column < columns; ++column) {
       if (random() % 100 >= share) continue;
       set.indices.push_back(static_cast<std::int32_t>(column));
