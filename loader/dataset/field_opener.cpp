@@ -31,6 +31,16 @@ void PartOpener::keep() {
   ++kept_files_;
 }
 
+void PartOpener::shorten(std::span<const std::uint64_t> rows) {
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < all_looked_.size(); ++i) {
+    if (all_looked_[i].rows == 0) continue;
+    all_looked_[i].rows = looked_[next].rows = rows[next];
+    shorten_found(i, rows[next++]);
+  }
+  std::erase_if(looked_, [](const PartRows& part) { return part.rows == 0; });
+}
+
 void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first) const {
   if (info.dtype == first.dtype && info.shape.size() == first.shape.size() &&
       (spec().extents_differ || same_extents(info, first))) {
@@ -48,9 +58,10 @@ void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first)
                   shown(first), spec().unit == SampleUnit::row ? ", except for the first dimension," : ""));
 }
 
-std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H5File>& file,
-                                                         const std::string& path,
+std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H5File>& in,
+                                                         const std::string& name,
                                                          const DatasetAccess::WrapSource& wrap) {
+  const auto [file, path] = pool_->follow_links(in, name);
   ReaderSettings settings{.pool = pool_, .log_fallback = !said_fallback_};
   if (spec().images) {
     if (const std::optional<DatasetInfo> references = file->describe_ragged(path)) {
@@ -86,12 +97,13 @@ std::uint64_t FieldOpener::look(const std::shared_ptr<H5File>& file, const Datas
   begin_look();
   std::uint64_t all_rows = 0;
   last_file_ = file->path().string();
+  if (first_file_.empty()) first_file_ = last_file_;
   for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
     check_interrupt();
     auto reader = open_one(file, path, wrap);
     // Without images their size is not known.
     if (decodes_ && reader->info().rows() == 0) {
-      note_part(reader->info().path, 0);
+      note_part(path, 0);
       continue;
     }
     const ChunkReader& first = !parts_.empty()   ? *parts_.front().reader
@@ -100,7 +112,9 @@ std::uint64_t FieldOpener::look(const std::shared_ptr<H5File>& file, const Datas
     check_alike(reader->info(), first.info());
     const std::uint64_t rows = reader->info().rows();
     all_rows += rows;
-    note_part(reader->info().path, rows);
+    // Behind a link into another file: by the path that the patterns of other fields are compared with.
+    const bool linked = reader->info().file != last_file_;
+    note_part(linked ? path : reader->info().path, rows);
     found_.push_back({std::move(reader), 0, rows});
   }
   return all_rows;
@@ -117,10 +131,11 @@ FieldOpener::Found FieldOpener::found() {
   const DatasetInfo& first = parts_.front().reader->info();
   if (parts_.size() == 1) {
     found.whole = first;
+    found.whole.shape.front() = parts_.front().rows;
     found.parts = std::move(parts_);
     return found;
   }
-  std::string file = first.file;
+  std::string file = first_file_;
   if (spec().num_files > 1) {
     file += fmt::format(" and {} more {}", format_count(spec().num_files - 1),
                         spec().num_files == 2 ? "file" : "files");

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,12 @@ class PartOpener {
   /// do not match those kept before.
   virtual std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) = 0;
 
+  /// Returns whether `shorten` may be called.
+  virtual bool can_shorten() const noexcept { return false; }
+
+  /// Shortens each of `looked()` to its number in `rows`, which is not larger.
+  void shorten(std::span<const std::uint64_t> rows);
+
   /// Keeps the result of the last `look`.
   void keep();
 
@@ -89,6 +96,8 @@ class PartOpener {
   }
   /// Keeps what the derived class found in the last `look`.
   virtual void keep_found() = 0;
+  /// Shortens a dataset of the last `look`, counting those without rows, to `rows`. Only if `can_shorten()`.
+  virtual void shorten_found(std::size_t, std::uint64_t) {}
 
  private:
   FieldSpec spec_;
@@ -105,6 +114,7 @@ class FieldOpener final : public PartOpener {
       : PartOpener(std::move(spec)), pool_(std::move(pool)) {}
 
   std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) override;
+  bool can_shorten() const noexcept override { return !decodes_; }
 
   /// Returns whether the rows are images of variable length, each decoded to (H,W,C).
   bool decodes() const noexcept { return decodes_; }
@@ -128,14 +138,16 @@ class FieldOpener final : public PartOpener {
 
  private:
   void keep_found() override;
-  std::shared_ptr<const ChunkReader> open_one(const std::shared_ptr<H5File>& file, const std::string& path,
+  void shorten_found(std::size_t number, std::uint64_t rows) override { found_[number].rows = rows; }
+  std::shared_ptr<const ChunkReader> open_one(const std::shared_ptr<H5File>& in, const std::string& name,
                                               const DatasetAccess::WrapSource& wrap);
   void check_alike(const DatasetInfo& info, const DatasetInfo& first) const;
 
   const std::shared_ptr<FilePool> pool_;
   std::vector<JoinedPart> found_;
   std::vector<JoinedPart> parts_;
-  std::string last_file_;  // last file that was searched
+  std::string first_file_;  // first file that was searched
+  std::string last_file_;   // last file that was searched
   bool decodes_ = false;
   bool said_fallback_ = false;
 };

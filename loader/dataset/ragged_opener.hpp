@@ -25,7 +25,7 @@ class RaggedOpener final : public PartOpener {
 
  private:
   void keep_found() override;
-  std::shared_ptr<const RaggedPart> open_one(const std::shared_ptr<H5File>& file, const std::string& path);
+  std::shared_ptr<const RaggedPart> open_one(const std::shared_ptr<H5File>& in, const std::string& name);
 
   const std::shared_ptr<FilePool> pool_;
   std::vector<std::shared_ptr<const RaggedPart>> found_;

@@ -67,6 +67,30 @@ void check_groups(const PartOpener& field, const PartOpener& data, const std::st
   }
 }
 
+// While a SWMR writer appends to one dataset after the other, the fields have different numbers of rows:
+// those of the shortest are samples. Does nothing where fields cannot be shortened, or have other rules.
+void keep_common_rows(std::span<PartOpener* const> fields) {
+  std::vector<std::uint64_t> common;
+  for (const PartRows& part : fields.front()->looked()) common.push_back(part.rows);
+  for (const PartOpener* const field : fields) {
+    if (field->row_count() == RowCount::any) continue;
+    if (field->row_count() != RowCount::same || !field->can_shorten() ||
+        field->looked().size() != common.size())
+      return;
+    for (std::size_t i = 0; i < common.size(); ++i) common[i] = std::min(common[i], field->looked()[i].rows);
+  }
+  for (PartOpener* const field : fields) {
+    if (field->row_count() == RowCount::same) field->shorten(common);
+  }
+}
+
+// Returns the number of rows of the last `look`.
+std::uint64_t rows_of(const PartOpener& field) {
+  std::uint64_t rows = 0;
+  for (const PartRows& part : field.looked()) rows += part.rows;
+  return rows;
+}
+
 // Returns the tiling of a field: a mask that has the extents of the images is cut like them, with the layout
 // of the images, without channels, or with channels before or after; anything else belongs to the whole
 // image.
@@ -184,11 +208,18 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
   for (int attempt = 1;; ++attempt) {
     const auto file = pool.open(path);
     try {
+      // Only the byte source of the data is wrapped.
+      const auto look = [&](PartOpener* field) {
+        return field->look(file, field == fields.front() ? wrap : DatasetAccess::WrapSource());
+      };
+      if (file->swmr_writer()) {
+        for (PartOpener* const field : fields) look(field);
+        keep_common_rows(fields);
+      }
       std::uint64_t rows = 0;
       for (PartOpener* const field : fields) {
-        // Only the byte source of the data is wrapped.
         const bool first = field == fields.front();
-        const std::uint64_t own = field->look(file, first ? wrap : DatasetAccess::WrapSource());
+        const std::uint64_t own = file->swmr_writer() ? rows_of(*field) : look(field);
         if (first) rows = own;
         if (!first) check_groups(*field, *fields.front(), file->path().string());
         const auto datasets = static_cast<std::uint64_t>(field->looked().size());
@@ -201,7 +232,7 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
       for (PartOpener* const field : fields) field->keep();
       return;
     } catch (const FileError&) {
-      if (attempt == kAttempts || file->unchanged()) throw;
+      if (attempt == kAttempts || (file->unchanged() && !file->swmr_writer())) throw;
     }
   }
 }
@@ -223,7 +254,8 @@ NamedFieldOpener::NamedFieldOpener(const FieldOptions& options, std::vector<std:
     ragged = false;
   } else if (spec.unit == SampleUnit::row) {
     const auto file = pool->open(files_.front());
-    ragged = file->describe_vlen(expand_path(*file, spec.path, spec.option).front()).has_value();
+    const auto first = pool->follow_links(file, expand_path(*file, spec.path, spec.option).front());
+    ragged = first.file->describe_vlen(first.path).has_value();
   }
   if (ragged) {
     if (!options_.window.empty()) {

@@ -187,6 +187,10 @@ void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& setti
     entry.problem = error.what();
     return;
   }
+  if (file->swmr_writer()) {  // Whose last rows may not be complete
+    entry.info = reader->info();
+    entry.chunks = reader->num_chunks();
+  }
   entry.fallback_reason = reader->fallback_reason();
   CheckSettings of_entry = settings;
   of_entry.only_decodes = entry.images != nullptr;
@@ -222,6 +226,12 @@ int check(const CheckArguments& arguments) {
   constexpr std::chrono::seconds kEstimateTime(1);
   const CheckEstimate estimate = estimate_check(file, entries, settings, kEstimateTime);
   say(plan_text(*file, entries, settings, estimate));
+  if (file->swmr_writer()) {
+    say(
+        fmt::format("{0}: a SWMR writer has it open: only the rows that are complete now are checked; if no "
+                    "writer runs: h5clear -s --increment=0 {0}",
+                    printable(arguments.file)));
+  }
 
   double total_bytes = 0;
   for (const CheckEntry& entry : entries) {

@@ -24,6 +24,7 @@
 #include "store/write/attributes.hpp"
 #include "tools/info/config.hpp"
 #include "tools/info/episodes.hpp"
+#include "tools/info/file_lines.hpp"
 #include "tools/info/open_lines.hpp"
 #include "tools/info/shapes.hpp"
 #include "tools/info/sparse.hpp"
@@ -249,12 +250,6 @@ std::vector<DatasetEntry> listed_of(const std::vector<Entry>& entries) {
   return listed;
 }
 
-std::string storage_text(const StorageKind& storage) {
-  if (!storage.remote) return printable(storage.name);
-  return fmt::format("{}, a network file system (DatasetOptions::stage_dir copies files to a local disk)",
-                     printable(storage.name));
-}
-
 int info(const InfoArguments& arguments) {
   check_export_places(arguments.output, arguments.file);
   if (arguments.stats.write_attributes && !arguments.stats.stats) {
@@ -295,6 +290,7 @@ int info(const InfoArguments& arguments) {
   Json json = {{"file", arguments.file},
                {"file_bytes", file_bytes},
                {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
+               {"swmr_writer", file->swmr_writer()},
                {"datasets", Json::array()}};
   std::string geometry, forecasts, warnings, readings;
   for (const Entry& entry : entries) {
@@ -332,9 +328,7 @@ int info(const InfoArguments& arguments) {
   if (arguments.output.json) {
     print(json_text(json));
   } else {
-    std::string text =
-        fmt::format("{}: {}, {} {}, on {}\n", printable(arguments.file), format_bytes(file_bytes),
-                    entries.size(), entries.size() == 1 ? "dataset" : "datasets", storage_text(storage));
+    std::string text = file_lines(*file, arguments.file, file_bytes, entries.size(), storage);
     if (table.rows() > 0) text += '\n' + table.to_text();
     if (!geometry.empty()) text += '\n' + geometry;
     if (!forecasts.empty()) text += '\n' + forecasts;

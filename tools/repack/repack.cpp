@@ -76,6 +76,12 @@ int repack(const RepackArguments& arguments) {
   check_places(arguments);
   const auto file = open_isolated(arguments.in);
   refuse_no_change(*file, arguments);
+  if (file->swmr_writer()) {
+    throw FileError(
+        fmt::format("{0}: a SWMR writer has it open; repack it once the writer has closed it; if "
+                    "none runs: h5clear -s --increment=0 {0}",
+                    arguments.in));
+  }
   if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
   settings = settings_for(jobs, settings);

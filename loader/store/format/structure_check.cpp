@@ -220,11 +220,17 @@ bool truncated(const ByteSource& source, const Superblock& block) {
 
 std::string structure_damage(const ByteSource& source) {
   const std::optional<Superblock> block = read_superblock(source);
-  // libhdf5 itself refuses a file that is truncated, or one of several parts, without reading more of it.
-  if (!block || !block->driver.empty() || truncated(source, *block)) return {};
+  // libhdf5 itself refuses a file that is truncated, or one of several parts, without reading more of it. It
+  // does not ask for the size of a file with a SWMR writer.
+  if (!block || !block->driver.empty() || (truncated(source, *block) && !block->open_for_swmr)) return {};
   const Structure structure(source, *block);
   if (block->extension && structure.may_have_image(*block->extension)) return {};
-  return structure.groups(block->root_header);
+  // A header may look damaged for a moment while a SWMR writer changes it.
+  constexpr int kAttempts = 20;
+  std::string damage = structure.groups(block->root_header);
+  for (int i = 1; block->open_for_swmr && !damage.empty() && i < kAttempts; ++i)
+    damage = structure.groups(block->root_header);
+  return damage;
 }
 
 std::string chunk_tree_damage(const ByteSource& source, std::uint64_t address) {

@@ -83,4 +83,9 @@ std::optional<Superblock> read_superblock(const ByteSource& source) {
   return block;
 }
 
+bool has_swmr_writer(const ByteSource& source) {
+  const std::optional<Superblock> block = read_superblock(source);
+  return block && block->open_for_swmr;
+}
+
 }  // namespace h5feed

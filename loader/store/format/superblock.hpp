@@ -37,6 +37,10 @@ constexpr std::uint64_t undefined_address(std::size_t bytes) noexcept {
 /// lengths do not have 2, 4 or 8 bytes. Verifies nothing else. Blocks. Throws FileError on read errors.
 std::optional<Superblock> read_superblock(const ByteSource& source);
 
+/// Returns whether the file is marked as open by a SWMR writer, which may have been killed. Blocks. Throws
+/// FileError on read errors.
+bool has_swmr_writer(const ByteSource& source);
+
 /// Returns whether the HDF5 signature is at an offset where libhdf5 looks for it: byte 0, 512, 1024, 2048, …
 /// Blocks. Throws FileError on read errors.
 bool has_hdf5_signature(const ByteSource& source);

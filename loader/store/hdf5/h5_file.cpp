@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/host_values.hpp"
 #include "store/format/structure_check.hpp"
@@ -65,27 +64,6 @@ bool read_chunk(const H5::DataSet& dataset, const std::vector<hsize_t>& offset, 
 #endif
 }
 
-bool open_with(const H5::FileAccPropList& access, const std::string& name, hid_t& id) {
-  try {
-    id = retain(H5::H5File(name, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access));
-    return true;
-  } catch (const H5::Exception&) {
-    return false;
-  }
-}
-
-bool open_without_locks(const std::string& name, hid_t& id) H5FEED_REQUIRES(hdf5_mutex) {
-  const H5::FileAccPropList access;
-  limit_metadata_cache(access);
-  return H5Pset_file_locking(access.getId(), false, true) >= 0 && open_with(access, name, id);
-}
-
-// libhdf5 refuses to open a file twice in a process with different lock settings, and the host program may
-// already have it open.
-bool open_as_the_host_did(const std::string& name, hid_t& id) {
-  return open_with(H5::FileAccPropList::DEFAULT, name, id);
-}
-
 // libhdf5 walks the whole chunk index of a dataset to count its bytes, and recurses without end over one
 // whose nodes refer to each other.
 void check_chunk_tree(const Hdf5Calls& calls, const ByteSource& bytes, const H5::DataSet& dataset,
@@ -95,19 +73,22 @@ void check_chunk_tree(const Hdf5Calls& calls, const ByteSource& bytes, const H5:
     throw FileError(fmt::format("{}:{}: {}; {}", calls.file(), short_path(path), damage, kRestore));
 }
 
-}  // namespace
-
-void limit_metadata_cache(const H5::FileAccPropList& access) {
-  H5AC_cache_config_t config = {};
-  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
-  if (H5Pget_mdc_config(access.getId(), &config) < 0)
-    throw H5::PropListIException("H5Pget_mdc_config", "failed");
-  config.set_initial_size = true;
-  // Bytes as stored; in memory, entries of a chunk index take about eight times as much.
-  config.initial_size = config.min_size = config.max_size = kMiB;
-  if (H5Pset_mdc_config(access.getId(), &config) < 0)
-    throw H5::PropListIException("H5Pset_mdc_config", "failed");
+// Opens the file in this process. Its writer may begin or end SWMR mode at any moment.
+void open_here(const std::string& path, const std::string& place, H5File::State& state) {
+  const Hdf5Session session;
+  constexpr int kAttempts = 3;
+  for (int i = 1;; ++i) {
+    if ((state.file = open_for_reading(place, state.swmr_writer)) != H5I_INVALID_HID) return;
+    const std::string reason = session.error_and_cure();
+    if ((state.file = open_as_the_host_did(place)) != H5I_INVALID_HID) return;
+    const bool swmr_writer = has_swmr_writer(*state.bytes);
+    if (swmr_writer == state.swmr_writer || i == kAttempts)
+      throw FileError(why_not_opened(path, *state.bytes, reason));
+    state.swmr_writer = swmr_writer;
+  }
 }
+
+}  // namespace
 
 H5::FileCreatPropList file_creation_properties(const H5::H5File& file) {
   const hid_t id = H5Fget_create_plist(file.getId());
@@ -159,17 +140,13 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const st
   state->identity = find_file_identity(place);
   state->bytes = open_file_source(place);
   if (!has_hdf5_signature(*state->bytes)) throw FileError(why_not_hdf5(path));
+  state->swmr_writer = has_swmr_writer(*state->bytes);
   if (const std::string damage = structure_damage(*state->bytes); !damage.empty())
     throw FileError(fmt::format("{}: {}; {}", path.string(), damage, kRestore));
   if (isolation) {
     state->remote = std::make_unique<const IsolatedFile>(isolation, path, place);
   } else {
-    const Hdf5Session session;
-    if (!open_without_locks(name, state->file)) {
-      const std::string reason = session.error_and_cure();
-      if (!open_as_the_host_did(name, state->file))
-        throw FileError(why_not_opened(path.string(), *state->bytes, reason));
-    }
+    open_here(path.string(), name, *state);
   }
   return std::shared_ptr<H5File>(new H5File(path, place, std::move(state)));
 }
@@ -180,10 +157,19 @@ std::shared_ptr<ReaderProcess> H5File::isolation() const noexcept {
   return state_->remote ? state_->remote->process() : nullptr;
 }
 
+bool H5File::swmr_writer() const noexcept { return state_->swmr_writer; }
+
+std::uint64_t H5File::size() const {
+  return state_->swmr_writer ? file_identity(place_).bytes : state_->bytes->size();
+}
+
 bool H5File::unchanged() const noexcept {
   const std::optional<FileIdentity> now = find_file_identity(place_);
   // A removed name changes nothing: the opened file can still be read.
-  return !now || now == state_->identity;
+  if (!now || now == state_->identity) return true;
+  // A SWMR writer leaves in place what its readers know of.
+  return state_->swmr_writer && state_->identity && now->device == state_->identity->device &&
+         now->inode == state_->identity->inode && now->bytes >= state_->identity->bytes;
 }
 
 void H5File::check_unchanged() const {
@@ -204,6 +190,12 @@ DatasetEntry H5File::list_one(const std::string& path) const {
   return read_entry(H5FileAccess::handle(*this), {session, path_.string()}, absolute_path(path));
 }
 
+PathEnd H5File::end_of(const std::string& name) const {
+  if (state_->remote) return state_->remote->ask<PathEnd>(Request::end_of_path, name);
+  const Hdf5Session session;
+  return find_end(H5FileAccess::handle(*this), absolute_path(name));
+}
+
 DatasetInfo H5File::describe(const std::string& name, const PathOption& option) const {
   const std::string file = path_.string();
   const std::string path = absolute_path(name);
@@ -221,6 +213,7 @@ DatasetInfo H5File::describe(const std::string& name, const PathOption& option) 
       throw_is_group(handle, {session, file}, name, option);
     const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
     check_chunk_tree({session, file}, *state_->bytes, dataset, path);
+    if (state_->swmr_writer) forget_metadata(dataset);
     return read_info(file, path, dataset);
   } catch (const H5::Exception&) {
     throw_not_opened(handle, within, {session, file}, name, option);
@@ -252,6 +245,12 @@ std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
     if (path == "/" || within.type_of(handle, path) != H5I_DATASET) return std::nullopt;
     const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
     check_chunk_tree({session, path_.string()}, *state_->bytes, dataset, path);
+    if (state_->swmr_writer && dataset.getTypeClass() == H5T_VLEN) {
+      throw DatasetError(
+          fmt::format("{}:{}: values of variable length cannot be read safely while a SWMR "
+                      "writer has the file open; read it once the writer has closed it",
+                      path_.string(), short_path(path)));
+    }
     return read_vlen_info(path_.string(), path, dataset, reference_bytes);
   } catch (const H5::Exception&) {
     return std::nullopt;

@@ -48,6 +48,18 @@ struct VlenInfo {
   bool byte_swapped = false;  ///< Stored in the opposite of host byte order
 };
 
+/// Where a path leads: to an object of the file, nowhere, or into another file.
+struct PathEnd {
+  bool found = false;      ///< The object is in this file
+  std::string other_file;  ///< Name of the other file, as the link has it; empty if the path leads into none
+  std::string other_path;  ///< Path of the object in the other file
+};
+
+template <>
+struct WireMembers<PathEnd> {
+  static auto of(auto& v) { return std::tie(v.found, v.other_file, v.other_path); }
+};
+
 template <>
 struct WireMembers<DatasetEntry> {
   static auto of(auto& v) {
@@ -65,8 +77,10 @@ struct WireMembers<VlenInfo> {
 /// because libhdf5's own lock does not cover its C++ API. Methods block on it.
 class H5File : public std::enable_shared_from_this<H5File> {
  public:
-  /// Opens a file. Throws FileError (missing, unreadable, not HDF5, truncated, not closed by its writer) and
-  /// VersionError.
+  struct State;  ///< Internal to store/
+
+  /// Opens a file, also beside its SWMR writer. Throws FileError (missing, unreadable, not HDF5, truncated,
+  /// not closed by a writer of another kind) and VersionError.
   static std::shared_ptr<H5File> open(const std::filesystem::path& path) { return open(path, path); }
   /// Opens `place`, a copy of the file `path`, which messages and `path()` name. With `isolation`, that
   /// process calls libhdf5, and every method throws IsolationError if it fails. Throws like the overload for
@@ -93,8 +107,16 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// Returns the file's bytes, for reads without libhdf5.
   const std::shared_ptr<const ByteSource>& bytes() const noexcept;
 
+  /// Returns whether the file was marked as open by a SWMR writer (single writer, multiple readers) when it
+  /// was opened. Such a writer may append rows at any moment, or have been killed.
+  bool swmr_writer() const noexcept;
+
+  /// Returns the size in bytes when the file was opened; with a SWMR writer, the size now. Throws FileError.
+  std::uint64_t size() const;
+
   /// Throws FileError if the file was written or replaced since it was opened (by size, modification time,
-  /// device and inode): its metadata may then be outdated. A file that was removed counts as unchanged. Takes
+  /// device and inode): its metadata may then be outdated. A file that was removed counts as unchanged, and
+  /// one with a SWMR writer, which moves nothing, as long as it is the same and has not become shorter. Takes
   /// no lock; one system call.
   void check_unchanged() const;
 
@@ -108,6 +130,9 @@ class H5File : public std::enable_shared_from_this<H5File> {
 
   /// Returns the entry of the object at `path` without examining any other.
   DatasetEntry list_one(const std::string& path) const;
+
+  /// Returns where the path `name` leads, over links on the way, without opening another file.
+  PathEnd end_of(const std::string& name) const;
 
   /// Returns the metadata of one dataset; `name` may lack the leading slash. Throws DatasetError if there is
   /// no such dataset (naming those that exist), or it is a group, not numeric or variable-length; FileError
@@ -163,7 +188,6 @@ class H5File : public std::enable_shared_from_this<H5File> {
 
  private:
   friend class H5FileAccess;  // Access to the HDF5 identifier, under the mutex
-  struct State;
   H5File(std::filesystem::path path, std::filesystem::path place, std::unique_ptr<State> state);
 
   std::filesystem::path path_;

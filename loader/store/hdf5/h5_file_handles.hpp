@@ -22,11 +22,8 @@ struct H5File::State {
   hid_t file H5FEED_GUARDED_BY(hdf5_mutex) = H5I_INVALID_HID;
   /// Datasets opened for reading, with their chunk caches, by path.
   std::map<std::string, hid_t> readers H5FEED_GUARDED_BY(hdf5_mutex);
+  bool swmr_writer = false;  // As the superblock said when the file was opened
 };
-
-/// Limits libhdf5's metadata cache for files opened with `access`. By default it grows to 32 MiB when an
-/// index is scanned once. Throws H5::Exception.
-void limit_metadata_cache(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Returns a copy of the creation properties of `file`. H5::H5File::getCreatePlist of HDF5 1.10 leaks 2 KiB
 /// with each call: it copies a list and never closes the original. Throws H5::Exception.

@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "base/log_lock.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
@@ -173,6 +174,51 @@ bool plugins_asked_for() noexcept {
 void keep_plugins_off() noexcept { plugins_kept_off = !plugins_asked_for(); }
 
 bool libhdf5_has_failed() noexcept { return call_failed.load(std::memory_order_relaxed); }
+
+void limit_metadata_cache(const H5::FileAccPropList& access) {
+  H5AC_cache_config_t config = {};
+  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  if (H5Pget_mdc_config(access.getId(), &config) < 0)
+    throw H5::PropListIException("H5Pget_mdc_config", "failed");
+  config.set_initial_size = true;
+  // Bytes as stored; in memory, entries of a chunk index take about eight times as much.
+  config.initial_size = config.min_size = config.max_size = kMiB;
+  if (H5Pset_mdc_config(access.getId(), &config) < 0)
+    throw H5::PropListIException("H5Pset_mdc_config", "failed");
+}
+
+namespace {
+
+hid_t open_with(const H5::FileAccPropList& access, const std::string& name, unsigned flags) {
+  try {
+    return retain(H5::H5File(name, flags, H5::FileCreatPropList::DEFAULT, access));
+  } catch (const H5::Exception&) {
+    return H5I_INVALID_HID;
+  }
+}
+
+}  // namespace
+
+hid_t open_for_reading(const std::string& name, bool swmr_writer) {
+  const H5::FileAccPropList access;
+  limit_metadata_cache(access);
+  if (H5Pset_file_locking(access.getId(), false, true) < 0) return H5I_INVALID_HID;
+  return open_with(access, name, H5F_ACC_RDONLY | (swmr_writer ? H5F_ACC_SWMR_READ : 0U));
+}
+
+hid_t open_as_the_host_did(const std::string& name) {
+  return open_with(H5::FileAccPropList::DEFAULT, name, H5F_ACC_RDONLY);
+}
+
+bool reads_beside_writer(const H5::H5File& file) {
+  unsigned intent = 0;
+  return H5Fget_intent(file.getId(), &intent) >= 0 &&
+         (intent & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE)) != 0;
+}
+
+void forget_metadata(const H5::DataSet& dataset) {
+  if (H5Drefresh(dataset.getId()) < 0) throw H5::DataSetIException("H5Drefresh", "failed");
+}
 
 hid_t retain(const H5::IdComponent& object) {
   object.incRefCount();

@@ -85,6 +85,25 @@ class PluginsOff {
   bool changed_ = false;
 };
 
+/// Limits libhdf5's metadata cache for files opened with `access`. By default it grows to 32 MiB when an
+/// index is scanned once. Throws H5::Exception.
+void limit_metadata_cache(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
+
+/// Opens a file for reading, without a lock: with `swmr_writer` as a reader beside that writer. Returns an
+/// identifier for `Hdf5Session::release`, or H5I_INVALID_HID if libhdf5 refuses the file.
+hid_t open_for_reading(const std::string& name, bool swmr_writer) H5FEED_REQUIRES(hdf5_mutex);
+
+/// Opens a file for reading that the host program may have open: libhdf5 refuses to open a file twice in a
+/// process with different lock settings. Returns what `open_for_reading` returns.
+hid_t open_as_the_host_did(const std::string& name) H5FEED_REQUIRES(hdf5_mutex);
+
+/// Returns whether a SWMR writer may change the file: `file` was opened beside it, or is the writer's own.
+bool reads_beside_writer(const H5::H5File& file) H5FEED_REQUIRES(hdf5_mutex);
+
+/// Makes libhdf5 read the metadata of `dataset` from the file again, which it may have cached before a SWMR
+/// writer changed it. Does nothing in a file that this process itself writes. Throws H5::Exception.
+void forget_metadata(const H5::DataSet& dataset) H5FEED_REQUIRES(hdf5_mutex);
+
 /// Returns the identifier of `object` with one more reference, for owners that may outlive libhdf5: the C++
 /// API's destructors print if they do. Release it with Hdf5Session::release.
 hid_t retain(const H5::IdComponent& object);

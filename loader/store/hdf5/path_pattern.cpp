@@ -70,21 +70,17 @@ bool has_member(const H5::H5File& file, const std::string& group, const std::vec
 }
 
 [[noreturn]] void throw_no_group(const H5::H5File& handle, const std::string& file,
-                                 const std::string& pattern, const std::string& path,
-                                 const std::string& member, const PathOption& option) {
-  const std::string place = fmt::format("{}: \"{}\" matches {}", file, pattern, path);
-  const WithinFile within;
-  within.has_object(handle, path);
-  if (!within.other_file().empty()) {
-    throw DatasetError(fmt::format(
-        "{}, which is in another file, behind a link to {}:{}; open the files that such links "
-        "lead to, {}",
-        place, within.other_file(), within.other_path(), option.spelled(within.other_path_to('/' + member))));
-  }
+                                 const std::string& pattern, const std::string& path) {
   const std::string target = link_target(handle.getId(), path);
-  throw DatasetError(
-      fmt::format("{}, which is {}; choose a pattern that leaves it out", place,
-                  target.empty() ? "no group" : fmt::format("a link to {}, no group of this file", target)));
+  throw DatasetError(fmt::format(
+      "{}: \"{}\" matches {}, which is {}; choose a pattern that leaves it out", file, pattern, path,
+      target.empty() ? "no group" : fmt::format("a link to {}, no group of this file", target)));
+}
+
+// Returns whether `path` leads into another file, where only who opens it looks.
+bool leads_out(const H5::H5File& file, const std::string& path) {
+  const WithinFile within;
+  return !within.has_object(file, path) && !within.other_file().empty();
 }
 
 }  // namespace
@@ -130,6 +126,12 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
     for (auto component = components.begin(); component != rest_begin; ++component) {
       std::vector<std::string> next;
       for (const std::string& group : groups) {
+        if (!group.empty() && leads_out(handle, group)) {
+          throw DatasetError(
+              fmt::format("{}: \"{}\" has a wildcard behind {}, a link into another file; only "
+                          "names can follow it, or open the files that such links lead to",
+                          file.path().string(), pattern, group));
+        }
         if (!is_group(handle, group)) continue;
         if (!has_wildcard(*component)) {
           next.push_back(group + '/' + *component);
@@ -146,12 +148,12 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
                                      option.spelled(pattern),
                                      list_text(read_entries(handle, {session, file.path().string()}))));
     }
+    // What is behind a link into another file is looked for by who opens it.
     for (std::string& group : groups) {
-      if (!rest.empty() && !is_group(handle, group)) {
-        throw_no_group(handle, file.path().string(), pattern, group, fmt::format("{}", fmt::join(rest, "/")),
-                       option);
-      }
-      if (!has_member(handle, group, rest))
+      const bool elsewhere = !rest.empty() && leads_out(handle, group);
+      if (!rest.empty() && !elsewhere && !is_group(handle, group))
+        throw_no_group(handle, file.path().string(), pattern, group);
+      if (!elsewhere && !has_member(handle, group, rest))
         throw_without_member(handle, file.path().string(), group, fmt::format("{}", fmt::join(rest, "/")));
       for (const std::string& component : rest) group += '/' + component;
     }

@@ -181,16 +181,18 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
         "{}: truncated: the file has {} bytes, its header says {}; copy it again from its source", name,
         format_count(bytes.size()), format_count(superblock->end_of_file));
   }
-  if (superblock && superblock->open_for_swmr) {
-    return fmt::format(
-        "{0} is open in a SWMR writer; read it once the writer has closed "
-        "it; if none runs: h5clear -s {0}",
-        name);
-  }
-  if (superblock && superblock->open_for_write) {
-    return fmt::format("{0} was not closed by its writer; if none runs: h5clear -s {0}", name);
+  if (superblock && superblock->open_for_write && !superblock->open_for_swmr) {
+    return fmt::format("{0} was not closed by its writer; if none runs: h5clear -s --increment=0 {0}", name);
   }
   return fmt::format("{}: {}: {}", name, kCannotOpen, library_reason);
+}
+
+PathEnd find_end(const H5::H5File& handle, const std::string& path) {
+  const WithinFile within;
+  if (path == "/" || within.has_object(handle, path)) return {.found = true};
+  if (within.other_file().empty()) return {};
+  std::string rest = behind_link(handle, within, path);
+  return {.other_file = within.other_file(), .other_path = within.other_path_to(rest)};
 }
 
 void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,

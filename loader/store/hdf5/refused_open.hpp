@@ -11,6 +11,7 @@
 
 #include "base/option_spelling.hpp"
 #include "store/format/byte_source.hpp"
+#include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/object_tree.hpp"
 #include "store/hdf5/within_file.hpp"
 
@@ -29,6 +30,9 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
 /// several parts, if the first part or the one with the metadata is in the same directory; else it is not an
 /// HDF5 file. Never throws FileError.
 std::string why_not_hdf5(const std::filesystem::path& name);
+
+/// Returns where `path`, which is absolute, leads.
+PathEnd find_end(const H5::H5File& handle, const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Throws the error for a dataset that could not be opened with `within`; `name` is the path that the user
 /// gave for `option`. Throws FileError if the dataset is listed but damaged; else DatasetError: the dataset

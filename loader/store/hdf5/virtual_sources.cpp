@@ -55,10 +55,10 @@ std::string text_of(const Get& get) {
   return text;
 }
 
-// Returns the folders that HDF5_VDS_PREFIX names.
-std::vector<fs::path> prefixes(const fs::path& origin) {
+// Returns the folders that the environment variable `name` lists.
+std::vector<fs::path> listed_folders(const char* name, const fs::path& origin) {
   std::vector<fs::path> folders;
-  const char* const variable = std::getenv("HDF5_VDS_PREFIX");
+  const char* const variable = std::getenv(name);
   std::string_view rest = variable == nullptr ? "" : variable;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(':'), rest.size());
@@ -68,27 +68,6 @@ std::vector<fs::path> prefixes(const fs::path& origin) {
     if (!folder.empty()) folders.emplace_back(folder);
   }
   return folders;
-}
-
-// Returns the path of an existing source file; empty if there is none.
-fs::path find_source(const fs::path& main_file, const std::string& name) {
-  if (name == ".") return main_file;
-  std::vector<fs::path> candidates;
-  const fs::path wanted(name);
-  const fs::path origin = folder_of(main_file);
-  if (wanted.is_absolute()) candidates.push_back(wanted);
-  // libhdf5 looks for the last component of an absolute name elsewhere, as the files may have been moved.
-  const fs::path relative = wanted.is_absolute() ? wanted.filename() : wanted;
-  for (const fs::path& folder : prefixes(origin)) candidates.push_back(folder / relative);
-  candidates.push_back(origin / relative);
-  candidates.push_back(relative);
-  std::error_code error;
-  const fs::path real = fs::canonical(main_file, error);
-  if (!error) candidates.push_back(real.parent_path() / relative);
-  for (const fs::path& candidate : candidates) {
-    if (fs::exists(candidate, error)) return candidate;
-  }
-  return {};
 }
 
 }  // namespace
@@ -163,6 +142,25 @@ std::string with_origin(std::string folder, const fs::path& origin) {
   return folder;
 }
 
+fs::path find_named_file(const fs::path& main_file, const std::string& name, const char* prefixes) {
+  std::vector<fs::path> candidates;
+  const fs::path wanted(name);
+  const fs::path origin = folder_of(main_file);
+  if (wanted.is_absolute()) candidates.push_back(wanted);
+  // libhdf5 looks for the last component of an absolute name elsewhere, as the files may have been moved.
+  const fs::path relative = wanted.is_absolute() ? wanted.filename() : wanted;
+  for (const fs::path& folder : listed_folders(prefixes, origin)) candidates.push_back(folder / relative);
+  candidates.push_back(origin / relative);
+  candidates.push_back(relative);
+  std::error_code error;
+  const fs::path real = fs::canonical(main_file, error);
+  if (!error) candidates.push_back(real.parent_path() / relative);
+  for (const fs::path& candidate : candidates) {
+    if (fs::exists(candidate, error)) return candidate;
+  }
+  return {};
+}
+
 VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info) {
   const std::vector<StoredMapping> mappings = read_mappings(file, info);
   VirtualMapping result;
@@ -174,7 +172,8 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
     if (!simple) result.other_reason = "it is a virtual dataset whose sources are not runs of whole rows";
     // A name pattern that stands for any number of files cannot be missing.
     const bool pattern = !mapping.in_virtual && mapping.file.find('%') != std::string::npos;
-    source.file = find_source(file.path(), mapping.file);
+    source.file =
+        mapping.file == "." ? file.path() : find_named_file(file.path(), mapping.file, "HDF5_VDS_PREFIX");
     source.path = mapping.dataset;
     if (source.file.empty() && !pattern) {
       throw FileError(

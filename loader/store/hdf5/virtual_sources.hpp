@@ -69,6 +69,12 @@ std::vector<StoredMapping> read_mappings(const H5File& file, const DatasetInfo& 
 /// file, and in the working directory. Throws FileError that names a source file that is not found.
 VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info);
 
+/// Returns the path of the existing file that `main_file` calls `name`; empty if there is none. Looks where
+/// libhdf5 does: in the folders that the environment variable `prefixes` lists, next to the main file, and in
+/// the working directory; for an absolute name first there. Blocks.
+std::filesystem::path find_named_file(const std::filesystem::path& main_file, const std::string& name,
+                                      const char* prefixes);
+
 /// Returns the folder of `file`; "." if its path has none.
 std::filesystem::path folder_of(const std::filesystem::path& file);
 

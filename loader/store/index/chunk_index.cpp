@@ -136,6 +136,7 @@ Misplaced visit_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkInd
   visit.base_address = file_creation_properties(file).getUserblock();
 #endif
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
+  if (reads_beside_writer(file)) forget_metadata(dataset);
   if (H5Dchunk_iter(dataset.getId(), H5P_DEFAULT, keep_chunk, &visit) < 0) {
     throw H5::DataSetIException("H5Dchunk_iter", "failed");
   }
@@ -150,7 +151,8 @@ Misplaced misplaced_chunks(const H5::H5File& file, const DatasetInfo& info, Chun
 void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index)
     H5FEED_REQUIRES(hdf5_mutex) {
   const Misplaced misplaced = visit_chunks(file, info, index);
-  if (misplaced.count == 0 || !holds_places(info)) return;
+  // A SWMR writer may have appended chunks since the extents were read.
+  if (misplaced.count == 0 || !holds_places(info) || reads_beside_writer(file)) return;
   const auto missing = std::ranges::find_if_not(index.locations, &ChunkLocation::allocated);
   if (missing == index.locations.end()) return;
   throw_damaged(info, index, misplaced, static_cast<std::uint64_t>(missing - index.locations.begin()));
@@ -192,7 +194,7 @@ std::vector<std::uint64_t> find_misplaced(const H5::DataSet& dataset, hsize_t li
 // After fewer chunks were read than the index lists: whether the others are damaged entries, or not of the
 // dataset. Throws unless all chunks of the dataset were read.
 void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo& info,
-                  const ChunkIndex& index) {
+                  const ChunkIndex& index, bool growing) {
   std::uint64_t in_place = 0;
   std::uint64_t unreadable = 0;
   std::optional<std::uint64_t> missing;
@@ -211,7 +213,8 @@ void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo&
     }
   }
   const std::uint64_t misplaced = listed - std::min<std::uint64_t>(listed, in_place + unreadable);
-  if (misplaced > 0 && missing) {
+  // A SWMR writer may have appended chunks since the extents were read.
+  if (misplaced > 0 && missing && !growing) {
     if (holds_places(info))
       throw_damaged(info, index, {misplaced, find_misplaced(dataset, listed, info, index)}, *missing);
     throw FileError(fmt::format("{}:{}: its index lists {} chunks, {} of them where libhdf5 finds none",
@@ -222,13 +225,6 @@ void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo&
                                            short_path(info.path), unreadable,
                                            unreadable == 1 ? "entry" : "entries"));
   }
-}
-
-H5::H5File open_recorded(const H5::H5File& named) H5FEED_REQUIRES(hdf5_mutex) {
-  const H5::FileAccPropList access;
-  limit_metadata_cache(access);
-  use_recording_driver(access);
-  return {named.getFileName(), H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access};
 }
 
 // The chunks that a leaf of a version 1 B-tree lists; nothing for other metadata (HDF5 File Format
@@ -299,7 +295,7 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
     index.locations[chunk] = {read->address, read->bytes, filter_mask};
     ++found;
   }
-  if (found != stored) check_unread(dataset, stored, info, index);
+  if (found != stored) check_unread(dataset, stored, info, index, reads_beside_writer(named));
 }
 
 #endif
@@ -341,7 +337,7 @@ std::vector<ChunkLocation> chunk_locations(const H5File& file, const DatasetInfo
   index.grid = chunk_grid(info.shape, info.chunk_shape);
   const std::uint64_t chunks =
       std::accumulate(index.grid.begin(), index.grid.end(), std::uint64_t{1}, std::multiplies<>());
-  const bool too_many = chunks > std::min(kMaxChunks, kMaxSparseChunks + file.bytes()->size());
+  const bool too_many = chunks > std::min(kMaxChunks, kMaxSparseChunks + file.size());
   if (const IsolatedFile* const remote = H5FileAccess::remote(file))
     return ask_for_locations(*remote, info, chunks);
   if (!too_many) index.locations.resize(chunks);
@@ -368,7 +364,7 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
   ChunkIndex index;
   index.grid = chunk_grid(info.shape, info.chunk_shape);
   index.locations = chunk_locations(file, info);
-  const std::uint64_t file_bytes = file.bytes()->size();
+  const std::uint64_t file_bytes = file.size();
   for (std::uint64_t chunk = 0; chunk < index.locations.size(); ++chunk) {
     const ChunkLocation& location = index.locations[chunk];
     if (!location.allocated()) continue;

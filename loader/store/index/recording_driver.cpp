@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "store/format/byte_source.hpp"
+#include "store/hdf5/hdf5_session.hpp"
 
 namespace h5feed {
 namespace {
@@ -30,7 +31,7 @@ constexpr haddr_t kMaxAddress = std::numeric_limits<std::int64_t>::max();
 
 // H5FD_class_t has C callbacks: nothing may be thrown through them.
 H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) noexcept {
-  if (flags != H5F_ACC_RDONLY) return nullptr;
+  if ((flags & (H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE)) != 0) return nullptr;
   try {
     auto file = std::make_unique<RecordingFile>();
     file->bytes = open_file_source(name);
@@ -59,8 +60,9 @@ herr_t close_file(H5FD_t* file) noexcept {
 }
 
 herr_t query(const H5FD_t*, unsigned long* flags) noexcept {
-  // Without it libhdf5 refuses files whose free space is managed in pages.
-  *flags = H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+  // Without the first libhdf5 refuses files whose free space is managed in pages, without the second those
+  // that a SWMR writer has open.
+  *flags = H5FD_FEAT_DEFAULT_VFD_COMPATIBLE | H5FD_FEAT_SUPPORTS_SWMR_IO;
   return 0;
 }
 
@@ -121,11 +123,15 @@ H5FD_class_t driver_class() noexcept {
 
 }  // namespace
 
-void use_recording_driver(const H5::FileAccPropList& access) {
+H5::H5File open_recorded(const H5::H5File& named) {
   // Registered for the life of the library, which unregisters it itself.
   static const H5FD_class_t driver = driver_class();
   static const hid_t id = H5FDregister(&driver);
+  const H5::FileAccPropList access;
+  limit_metadata_cache(access);
   access.setDriver(id, nullptr);
+  const unsigned flags = H5F_ACC_RDONLY | (reads_beside_writer(named) ? H5F_ACC_SWMR_READ : 0U);
+  return {named.getFileName(), flags, H5::FileCreatPropList::DEFAULT, access};
 }
 
 std::optional<RecordedRead> take_recorded_read(const H5::H5File& file) {

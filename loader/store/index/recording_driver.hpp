@@ -21,6 +21,8 @@
 
 #if !H5FEED_HAVE_CHUNK_ITER
 
+#include "store/hdf5/hdf5_session.hpp"
+
 namespace h5feed {
 
 /// Place of a raw-data read. The address is absolute: libhdf5 adds the user block before it asks.
@@ -29,9 +31,9 @@ struct RecordedRead {
   std::uint64_t bytes = 0;
 };
 
-/// Makes files opened with `access` use the driver, for reading only. Callers hold an Hdf5Session.
-/// Throws H5::Exception.
-void use_recording_driver(const H5::FileAccPropList& access);
+/// Opens the file of `named` again by the driver, with a metadata cache of its own. Callers hold an
+/// Hdf5Session. Throws H5::Exception.
+H5::H5File open_recorded(const H5::H5File& named) H5FEED_REQUIRES(hdf5_mutex);
 
 /// The raw-data read since the last call, if there was exactly one; forgets it. `file` was opened
 /// through the driver. Throws H5::Exception.

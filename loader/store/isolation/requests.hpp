@@ -31,11 +31,12 @@ enum class Request : std::uint8_t {
   sparse_names,
   categorical,
   object_numbers,
+  end_of_path,
 };
 
 template <>
 struct WireLast<Request> {
-  static constexpr Request value = Request::object_numbers;
+  static constexpr Request value = Request::end_of_path;
 };
 
 /// How a request went. A reply is this, the size of what follows (8 bytes), and the result, or the message of

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+#include "store/hdf5/virtual_sources.hpp"
 #include "store/read/joined_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/read/unfetched_chunk_reader.hpp"
@@ -111,7 +113,49 @@ FilePool::FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation, 
 std::shared_ptr<H5File> FilePool::open(const std::filesystem::path& path) {
   auto file = H5File::open(path, places_.place_of(path), isolation_);
   if (!file->is_copy()) places_.read_in_place(path);
+  if (file->swmr_writer()) {
+    log_once(LogLevel::info,
+             fmt::format("{0}: a SWMR writer has it open; the rows that are complete now are read, and later "
+                         "ones after refresh(); if no writer runs: h5clear -s --increment=0 {0}",
+                         path.string()));
+  }
   return file;
+}
+
+PlacedObject FilePool::follow_links(std::shared_ptr<H5File> file, const std::string& path) {
+  constexpr int kMostFiles = 16;
+  const std::string begin = fmt::format("{}: \"{}\"", file->path().string(), path);
+  PlacedObject object{std::move(file), path};
+  for (int files = 0;; ++files) {
+    const PathEnd end = object.file->end_of(object.path);
+    if (end.other_file.empty()) {
+      if (files == 0 || end.found) return object;
+      throw DatasetError(fmt::format("{} is a link to {}:{}, which is not there; restore it", begin,
+                                     object.file->path().string(), object.path));
+    }
+    const std::string link = fmt::format("{} leads into another file, {}, ", begin, end.other_file);
+    if (files == kMostFiles) {
+      throw DatasetError(
+          fmt::format("{}after {} others; name the dataset in its own file, or replace the links "
+                      "if they lead in a circle",
+                      link, kMostFiles));
+    }
+    const std::filesystem::path other =
+        find_named_file(object.file->path(), end.other_file, "HDF5_EXT_PREFIX");
+    if (other.empty()) {
+      throw FileError(link +
+                      "which is missing; put it next to the file that has the link, or set "
+                      "HDF5_EXT_PREFIX to its folder");
+    }
+    try {
+      places_.prepare({&other, 1});
+      object = {open(other), end.other_path};
+    } catch (const IsolationError&) {
+      throw;
+    } catch (const FileError& error) {
+      throw FileError(link + "which cannot be opened: " + error.what());
+    }
+  }
 }
 
 std::shared_ptr<const ByteSource> FilePool::source(const std::filesystem::path& path) {

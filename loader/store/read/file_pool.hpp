@@ -14,6 +14,12 @@
 
 namespace h5feed {
 
+/// An object by the file that it is in.
+struct PlacedObject {
+  std::shared_ptr<H5File> file;
+  std::string path;
+};
+
 /// Opens sources and readers that are closed while others are in use and reopened when needed. Not
 /// thread-safe: call `source` and `reader` from one thread at a time. The returned objects are thread-safe
 /// and may outlive the pool.
@@ -32,6 +38,11 @@ class FilePool {
 
   /// Opens a file where `places()` says. Blocks while it is copied. Throws as `H5File::open` and `StageDir`.
   std::shared_ptr<H5File> open(const std::filesystem::path& path);
+
+  /// Returns the object that `path` of `file` leads to, in `file` or, behind external links, in another file,
+  /// which is opened as `open` does. Throws DatasetError if a link leads nowhere or through more than 16
+  /// files, and FileError that names the link if the other file is missing or cannot be opened.
+  PlacedObject follow_links(std::shared_ptr<H5File> file, const std::string& path);
 
   /// Returns the process that calls libhdf5 for the files; null if this process does.
   const std::shared_ptr<ReaderProcess>& isolation() const noexcept { return isolation_; }

@@ -12,6 +12,7 @@
 #include "store/hdf5/external_files.hpp"
 #include "store/read/chunk_errors.hpp"
 #include "store/read/file_pool.hpp"
+#include "store/read/written_rows.hpp"
 
 namespace h5feed {
 namespace {
@@ -67,7 +68,13 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
   std::optional<ChunkIndex> index;
   std::string reason;
   try {
-    index = build_chunk_index(*file, info);
+    if (file->swmr_writer()) {
+      WrittenRows written = written_rows(*file, info, source);
+      index = std::move(written.index);
+      source = std::move(written.source);
+    } else {
+      index = build_chunk_index(*file, info);
+    }
   } catch (const DamagedChunkIndex&) {
     throw;  // libhdf5 would return fill values for chunks that it does not find
   } catch (const IsolationError&) {
@@ -77,6 +84,12 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
   }
   if (const std::string missing = missing_filter(*file, info, index ? &*index : nullptr); !missing.empty()) {
     reason = missing;
+  }
+  if (!reason.empty() && file->swmr_writer()) {
+    throw FileError(
+        fmt::format("{}:{}: libhdf5 would have to read it ({}), and may read what a SWMR writer is "
+                    "still writing; read it once the writer has closed it",
+                    info.file, short_path(info.path), reason));
   }
   if (!reason.empty()) return open_fallback(std::move(file), std::move(info), reason, settings);
   return make_direct_reader(std::move(info), std::move(*index), std::move(source));
@@ -94,8 +107,10 @@ std::shared_ptr<const ChunkReader> open_contiguous(std::shared_ptr<H5File> file,
                                                    std::shared_ptr<const ByteSource> source,
                                                    const ReaderSettings& settings) {
   const std::optional<std::uint64_t> begin = file->contiguous_offset(info);
-  const std::uint64_t file_bytes = file->bytes()->size();
+  const std::uint64_t file_bytes = file->size();
   if (begin) check_stored_bytes(info);
+  // Nothing was written yet.
+  if (!begin && file->swmr_writer() && !info.shape.empty()) info.shape.front() = 0;
   if (begin && (*begin > file_bytes || info.total_bytes() > file_bytes - *begin)) {
     return open_fallback(std::move(file), std::move(info), "its bytes are outside the file", settings);
   }

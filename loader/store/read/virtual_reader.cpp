@@ -108,6 +108,13 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
       if (rows_follow && !fits(own, source, info))
         mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
       if (!mapping.other_reason.empty()) {
+        // It would open the source as it has opened the virtual dataset's file, and return fill values.
+        if (opened->swmr_writer() != file->swmr_writer()) {
+          throw DatasetError(
+              fmt::format("{}:{}: a SWMR writer has the file open, beside which libhdf5 cannot "
+                          "read it here; read it once the writer has closed it",
+                          own.file, short_path(own.path)));
+        }
         // The source exists, which is all that libhdf5 needs; but in a circle of sources it would loop
         // forever.
         inner.log_fallback = false;
@@ -116,6 +123,13 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
         continue;
       }
       auto reader = settings.pool->reader(opened, std::move(own), inner);
+      const DatasetInfo& written = reader->info();
+      if (opened->swmr_writer() && too_short(written, source, info)) {
+        throw DatasetError(
+            fmt::format("{}:{} has {} complete rows, the virtual dataset takes {} from row {} "
+                        "on; open it again when its SWMR writer has completed them",
+                        written.file, written.path, written.rows(), source.rows, source.first_row));
+      }
       if (source.one_row) reader = as_one_row(std::move(reader));
       parts.push_back({std::move(reader), source.first_row, source.rows});
     } catch (const Error&) {

@@ -142,6 +142,9 @@ void RequestServer::run(Request request, std::uint64_t number, WireReader& argum
     case Request::categorical:
       result_ = encoded(find_categorical(file(number), text()));
       return;
+    case Request::end_of_path:
+      result_ = encoded(file(number).end_of(text()));
+      return;
     case Request::object_numbers:
       result_ = encoded(object_numbers(file(number), arguments.get<std::vector<std::string>>()));
       return;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/info/file_lines.hpp"
+
+#include <fmt/format.h>
+
+#include "base/byte_units.hpp"
+#include "tools/program/output.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+std::string storage_text(const StorageKind& storage) {
+  if (!storage.remote) return printable(storage.name);
+  return fmt::format("{}, a network file system (DatasetOptions::stage_dir copies files to a local disk)",
+                     printable(storage.name));
+}
+
+}  // namespace
+
+std::string file_lines(const H5File& file, const std::string& name, std::uint64_t bytes,
+                       std::size_t num_datasets, const StorageKind& storage) {
+  std::string text = fmt::format("{}: {}, {} {}, on {}\n", printable(name), format_bytes(bytes), num_datasets,
+                                 num_datasets == 1 ? "dataset" : "datasets", storage_text(storage));
+  if (file.swmr_writer()) {
+    text += fmt::format(
+        "a SWMR writer has it open: loaders read the rows that are complete when they open it, and later "
+        "ones "
+        "after refresh(); if no writer runs: h5clear -s --increment=0 {}\n",
+        printable(name));
+  }
+  return text;
+}
+
+}  // namespace h5feed::cli
