@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/sleep_probe.hpp"
+#include "flow/measure/sleep_probe.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "base/ratio.hpp"
+#include "flow/measure/ratio.hpp"
 
 namespace h5feed {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/ratio.hpp"
+#include "flow/measure/ratio.hpp"
 #include "flow/verdict/epoch_verdict.hpp"
 
 namespace h5feed {
