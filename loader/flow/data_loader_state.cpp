@@ -64,7 +64,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                                             : std::make_unique<Faults>(*dataset, chosen, user, counters)),
       assembler(*dataset, resolved, device.get(), counters, faults ? &faults->choice : nullptr),
       chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device(), in_use().reads,
-              &thread_clocks}),
+              &thread_clocks, &resolved.group->spare()}),
       look_ahead(look_ahead_room(*dataset, resolved.options, in_use().workers, in_use().batches)),
       prefetcher(assembler, chunks, ring, look_ahead,
                  {in_use().workers, user.worker_init_fn, user.collate_fn, trace,
