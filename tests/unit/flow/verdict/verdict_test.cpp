@@ -79,11 +79,12 @@ TEST(WhatWouldHelp, are_more_workers_where_there_are_cpus_for_them) {
 
 TEST(WhatWouldHelp, says_what_the_cpus_can_make_where_they_are_too_few) {
   EXPECT_THAT(make_verdict(waiting_for(Cause::decode, 20), on_cpus(2, 2)).advice.front(),
-              "40 % of what the model takes is the most that 2 CPUs can make");
+              "2 CPUs can make at most 40 % of what the model takes");
+  EXPECT_THAT(make_verdict(waiting_for(Cause::decode, 10'000), on_cpus(2, 2)).advice.front(),
+              "2 CPUs can make less than 1 % of what the model takes");
   EXPECT_THAT(
       make_verdict(waiting_for(Cause::transform, 20), on_cpus(3, 2)).advice,
-      ElementsAre("1 worker more for the 3 usable CPUs, and still 60 % of what the model takes is the "
-                  "most that 3 CPUs can make"));
+      ElementsAre("1 worker more would use all 3 CPUs, which can make at most 60 % of what the model takes"));
   EXPECT_THAT(make_verdict(waiting_for(Cause::gather, 4), on_cpus(2, 0)).advice,
               ElementsAre("num_workers auto: batches are then made while the model computes"));
 }
@@ -96,8 +97,9 @@ TEST(WhatWouldHelp, is_a_larger_cpu_limit_where_it_keeps_self_tuning_from_more_w
     return make_verdict(waiting_for(Cause::gather, 20), facts).advice;
   };
   EXPECT_THAT(advice(8, 1.5), ElementsAre("cpu_limit 6 instead of 1.5 would feed this model"));
-  EXPECT_THAT(advice(3, 1), ElementsAre("cpu_limit 3 instead of 1, and still 60 % of what the model takes is "
-                                        "the most that 3 CPUs can make"));
+  EXPECT_THAT(advice(3, 1),
+              ElementsAre("cpu_limit 3 instead of 1 would use all 3 CPUs, which can make at most "
+                          "60 % of what the model takes"));
   EXPECT_THAT(advice(8, std::nullopt), ElementsAre("5 workers more would feed this model"));
 }
 
