@@ -42,6 +42,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       keeps_on_gpu(resolved.placement.gpu && user.gpu_cache_bytes.enabled()),
       given_budget(user.memory_budget_bytes),
       headroom(user.headroom),
+      loader_number(next_number()),
       trace(make_trace(user)),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       tuning(resolved.options.self_tuning

@@ -158,6 +158,9 @@ const char* waited_for(Verdict::Cause cause) noexcept {
 Verdict make_verdict(const LoaderStats& during, const VerdictFacts& facts) {
   Verdict verdict;
   verdict.rank = facts.rank;
+  verdict.loader = facts.loader;
+  verdict.data = facts.data;
+  verdict.dataset_samples = facts.dataset_samples;
   verdict.samples = during.samples;
   verdict.batches = during.batches;
   verdict.seconds = seconds(during.epoch_ns);

@@ -365,8 +365,8 @@ struct DataLoaderOptions {
   /// probe.
   std::shared_ptr<const GpuProbe> gpu_probe = {};
   /// File to which a line of JSON is appended at the end of each epoch: `Verdict::to_json`. It is created if
-  /// it does not exist; several ranks may append to one file. Default: none. A path that cannot be
-  /// written, or a file that does not begin as JSON does, throws OptionError.
+  /// it does not exist; several loaders and ranks may append to one file. Default: none. A path that cannot
+  /// be written, or a file that does not begin as JSON does, throws OptionError.
   std::filesystem::path epoch_log = {};
   /// For measurements: from the second batch on, the loader delivers its first batch again and again,
   /// without reading or decoding, in as many batches as an epoch has. The training then shows the speed that
