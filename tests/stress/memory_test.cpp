@@ -152,7 +152,7 @@ TEST(Photographs, are_decoded_within_the_budget) {
     // 34 MiB decoded; small files, so that only decoding takes memory.
     const cv::Mat smooth(3000, 4000, CV_8UC3, cv::Scalar(40, 90, 160));
     const H5TestFile file(dir / "photographs.h5");
-    write_ragged(file, "encoded", std::vector<Bytes>(24, encoded(smooth, ".jpg")));
+    write_ragged(file, "encoded", std::vector<Bytes>(12, encoded(smooth, ".jpg")));
   }
   const Dataset dataset = Dataset::open(
       {.files = {dir / "photographs.h5"}, .data = "encoded", .images = {.height = 32, .width = 32}});
@@ -167,7 +167,7 @@ TEST(Photographs, are_decoded_within_the_budget) {
     DataLoader loader(dataset, options);
     std::int64_t samples = 0;
     for (const Batch& batch : loader) samples += batch.size();
-    EXPECT_EQ(samples, 24);
+    EXPECT_EQ(samples, 12);
   }
   const std::uint64_t above = peak_resident_bytes() - idle;
   EXPECT_GE(above, 30 * kMiB) << "the peak is not measured";
