@@ -5,7 +5,8 @@
 
 The files are those that `epoch_log` names; each holds the lines of one rank or of several. While a rank waits for data, the
 others wait for it in the sum of gradients, which is their own time, not the loader's: the starving rank is the one whose
-share is high. Of an epoch that a rank began twice, by a resumed run, the last line counts. Needs Python alone.
+share is high. Of an epoch that a rank began twice, by a resumed run, the last line counts. Loaders of different data, such
+as those for training and validation, are compared by themselves. Needs Python alone.
 """
 
 import argparse
@@ -16,9 +17,12 @@ from typing import Any
 NEEDED = {"epoch", "rank", "wait_share", "seconds", "bottleneck", "advice"}
 
 
-def read(files: list[str]) -> dict[int, dict[int, dict[str, Any]]]:
-    """Returns the verdicts by epoch and rank."""
-    epochs: dict[int, dict[int, dict[str, Any]]] = {}
+Verdicts = dict[int, dict[str, Any]]
+
+
+def read(files: list[str]) -> dict[tuple[int, str], Verdicts]:
+    """Returns the verdicts by epoch and data, and then by rank."""
+    epochs: dict[tuple[int, str], Verdicts] = {}
     for name in files:
         try:
             with open(name, encoding="utf-8") as file:
@@ -30,8 +34,9 @@ def read(files: list[str]) -> dict[int, dict[int, dict[str, Any]]]:
                 verdict = json.loads(line)
                 if not NEEDED <= verdict.keys():
                     raise ValueError
-                epochs.setdefault(verdict["epoch"], {})[verdict["rank"]] = verdict
-            except (ValueError, TypeError, AttributeError):
+                data = f", {verdict['data']} ({verdict['dataset_samples']} samples)" if "data" in verdict else ""
+                epochs.setdefault((verdict["epoch"], data), {})[verdict["rank"]] = verdict
+            except (ValueError, TypeError, AttributeError, KeyError):
                 sys.exit(f"starving.py: {name}:{number}: this is no line of an epoch_log")
     return epochs
 
@@ -39,13 +44,15 @@ def read(files: list[str]) -> dict[int, dict[int, dict[str, Any]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE")
-    for epoch, ranks in sorted(read(parser.parse_args().files).items()):
+    epochs = read(parser.parse_args().files)
+    several = len({data for _, data in epochs}) > 1
+    for (epoch, data), ranks in sorted(epochs.items()):
         by_wait = sorted(ranks.values(), key=lambda verdict: -verdict["wait_share"])
         most = by_wait[0]
         median = by_wait[len(by_wait) // 2]
         starves = most["bottleneck"] != "consumer"
         advice = "; ".join(most["advice"]) or "`trace_path` shows more"
-        print(f"epoch {epoch}: " + ("" if starves else "no rank starves; ") +
+        print(f"epoch {epoch}{data if several else ''}: " + ("" if starves else "no rank starves; ") +
               f"rank {most['rank']} of {len(ranks)} waited most, {most['wait_share']:.1%} of {most['seconds']:.1f} s (median of all "
               f"ranks {median['wait_share']:.1%})" + (f"; bottleneck: {most['bottleneck']}; advice: {advice}" if starves else ""))
 

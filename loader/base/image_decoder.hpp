@@ -43,6 +43,13 @@ struct ImageTarget {
   enum class Color : std::uint8_t { rgb, bgr, gray, unchanged } color = Color::rgb;
 };
 
+/// Memory that decoding one image takes, and the size of the image as stored.
+struct ImageNeeds {
+  std::uint64_t height = 0;  ///< In pixels; 0 if it cannot be told without decoding
+  std::uint64_t width = 0;
+  std::uint64_t bytes = 0;  ///< In addition to the encoded and the delivered image; 0 if not known
+};
+
 /// Decodes and scales images. Immutable and thread-safe. Uses the calling thread alone while the output has
 /// fewer than 98,304 pixels; above that OpenCV scales on threads of its own. No call changes OpenCV's
 /// settings.
@@ -53,6 +60,10 @@ class ImageDecoder {
   /// Returns the extent that `decode` produces for these bytes. Decodes the image to find out. Throws
   /// ImageError, std::bad_alloc.
   virtual ImageExtent extent_of(std::span<const std::byte> encoded) const = 0;
+
+  /// Returns what `decode` to `extent` will take, from the header of a JPEG, PNG, WebP or BMP. Allocates
+  /// nothing.
+  virtual ImageNeeds needs_of(std::span<const std::byte> encoded, const ImageExtent& extent) const = 0;
 
   /// Returns the extent of an image of this extent after scaling.
   virtual ImageExtent scaled(ImageExtent extent) const = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts about a run of a loader, for reports and verdicts.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,11 @@
 
 namespace h5feed {
 
+std::uint64_t DataLoader::State::next_number() noexcept {
+  static std::atomic<std::uint64_t> loaders = 0;
+  return loaders.fetch_add(1, std::memory_order_relaxed);
+}
+
 SelfTuning::Choice DataLoader::State::in_use() const {
   if (tuning) return tuning->choice();
   return {resolved.options.num_workers, resolved.options.prefetch_batches, resolved.options.io_depth};
@@ -27,6 +33,9 @@ VerdictFacts DataLoader::State::verdict_facts() const {
   const ResolvedOptions& options = resolved.options;
   const double share = cpu_share(limits, options.local_world_size);
   return {.rank = options.rank,
+          .loader = loader_number,
+          .data = dataset->data.info().place(),
+          .dataset_samples = chosen ? chosen->size() : dataset->num_samples(),
           .num_workers = in_use().workers,
           .usable_cpus = std::max<std::int64_t>(1, std::llround(share)),
           .headroom = headroom,

@@ -42,6 +42,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       keeps_on_gpu(resolved.placement.gpu && user.gpu_cache_bytes.enabled()),
       given_budget(user.memory_budget_bytes),
       headroom(user.headroom),
+      loader_number(next_number()),
       trace(make_trace(user)),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       tuning(resolved.options.self_tuning
@@ -64,7 +65,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                                             : std::make_unique<Faults>(*dataset, chosen, user, counters)),
       assembler(*dataset, resolved, device.get(), counters, faults ? &faults->choice : nullptr),
       chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device(), in_use().reads,
-              &thread_clocks}),
+              &thread_clocks, &resolved.group->spare()}),
       look_ahead(look_ahead_room(*dataset, resolved.options, in_use().workers, in_use().batches)),
       prefetcher(assembler, chunks, ring, look_ahead,
                  {in_use().workers, user.worker_init_fn, user.collate_fn, trace,

@@ -105,6 +105,8 @@ struct DataLoader::State {
   LoaderStats counted() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
   DataFacts data_facts() const;
+  /// Returns the number of the next loader of the process, from 0 on.
+  static std::uint64_t next_number() noexcept;
   /// Publishes the progress of the running or last epoch (`StatsFile`).
   void publish();
   /// Logs once that the files are on a network file system, if the consumer waits for reads from it.
@@ -155,6 +157,7 @@ struct DataLoader::State {
   const bool keeps_on_gpu;                          ///< samples stay on the GPU (`gpu_cache_bytes`)
   const std::optional<std::uint64_t> given_budget;  ///< `memory_budget_bytes` as set by the user
   const bool headroom;                              ///< One batch is repeated for ever
+  const std::uint64_t loader_number;                ///< Number among the loaders of this process
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;
   Counters counters;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
-#include "base/ratio.hpp"
+#include "flow/measure/ratio.hpp"
 #include "flow/verdict/epoch_verdict.hpp"
 
 namespace h5feed {

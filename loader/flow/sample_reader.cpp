@@ -62,7 +62,8 @@ struct SampleReader::State {
         chunks({.dataset = *DatasetAccess::state(dataset),
                 .options = resolved.options,
                 .cache = resolved.group->cache(),
-                .counters = counters}) {}
+                .counters = counters,
+                .spare = &resolved.group->spare()}) {}
 
   std::vector<std::int64_t> file_samples(std::span<const std::int64_t> samples) const {
     const SampleSubset* const chosen = DatasetAccess::chosen(dataset).get();

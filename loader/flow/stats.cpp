@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/ratio.hpp"
+#include "flow/measure/ratio.hpp"
 
 namespace h5feed {
 

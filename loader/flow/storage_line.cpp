@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/ratio.hpp"
+#include "flow/measure/ratio.hpp"
 
 namespace h5feed {
 

@@ -2,6 +2,7 @@
 // The image decoder: calls the codecs of h5feed_images.so and turns their outcomes into errors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/option_spelling.hpp"
+#include "images/image_header.hpp"
 #include "images/image_library.hpp"
 #include "images/jpeg_end.hpp"
 
@@ -73,6 +75,27 @@ class TargetDecoder final : public ImageDecoder {
   ImageExtent extent_of(std::span<const std::byte> encoded) const override {
     check_bytes(encoded);
     return scaled(Decoded(encoded, target_.color).extent());
+  }
+
+  ImageNeeds needs_of(std::span<const std::byte> encoded, const ImageExtent& extent) const override {
+    const std::optional<ImageHeader> header = read_image_header(encoded);
+    if (!header) return {};
+    const bool unchanged = target_.color == Color::unchanged;
+    const bool same_size = header->height == extent.height && header->width == extent.width;
+    const std::uint64_t work = header->pixels() * header->work_bytes_per_pixel;
+    // Decoded straight into the sample, see ImageCalls::decode_quickly.
+    if (header->jpeg && !header->may_turn && !unchanged && same_size)
+      return {header->height, header->width, work};
+    const std::uint64_t channels = unchanged                      ? header->channels
+                                   : target_.color == Color::gray ? std::uint64_t{1}
+                                                                  : std::uint64_t{3};
+    const std::uint64_t image = header->pixels() * channels * (unchanged ? header->value_bytes : 1);
+    // The image, and then: the decoder's own memory, a turned copy, one without the channels that OpenCV adds
+    // to gray with alpha, or the scaled image whose channels are then swapped.
+    const bool copied = unchanged ? channels == 4 : header->may_turn;
+    const std::uint64_t copy = copied ? image : 0;
+    const std::uint64_t scaled = same_size ? 0 : static_cast<std::uint64_t>(extent.bytes());
+    return {header->height, header->width, image + std::max({work, copy, scaled})};
   }
 
   void decode(std::span<const std::byte> encoded, const ImageExtent& extent,

@@ -8,6 +8,8 @@
 // Included after <cstdio>, which it needs but does not include.
 #include <jpeglib.h>
 
+#include "images/image_header.hpp"
+
 #ifndef JCS_EXTENSIONS
 #error "h5feed needs libjpeg-turbo; install libjpeg62-turbo-dev, or name it with CMAKE_PREFIX_PATH"
 #endif
@@ -42,35 +44,10 @@ J_COLOR_SPACE space_of(JpegChannels channels) {
   return JCS_RGB;
 }
 
-// Returns whether an APP1 segment may state an orientation other than the default (Exif 2.3, 4.6: a TIFF
-// header six bytes into the segment, tag 0x0112 in its first directory). True if unknown.
-bool may_turn(std::span<const JOCTET> segment) {
-  constexpr std::size_t kTiff = 6, kEntry = 12;
-  if (segment.size() < kTiff + 2) return false;
-  const std::span<const JOCTET> tiff = segment.subspan(kTiff);
-  const bool little = tiff[0] == 'I' && tiff[1] == 'I';
-  if (!little && !(tiff[0] == 'M' && tiff[1] == 'M')) return false;  // For example XMP
-  const auto number = [&](std::size_t at, std::size_t bytes) {
-    std::size_t value = 0;
-    for (std::size_t i = 0; i < bytes; ++i) value = value << 8 | tiff[at + (little ? bytes - 1 - i : i)];
-    return value;
-  };
-  if (tiff.size() < 8 || number(2, 2) != 42) return true;
-  const std::size_t directory = number(4, 4);
-  if (directory > tiff.size() - 2) return true;
-  const std::size_t entries = number(directory, 2);
-  if (directory + 2 + entries * kEntry > tiff.size()) return true;
-  for (std::size_t entry = 0; entry < entries; ++entry) {
-    const std::size_t at = directory + 2 + entry * kEntry;
-    const bool upright_short = number(at + 2, 2) == 3 && number(at + 4, 4) == 1 && number(at + 8, 2) == 1;
-    if (number(at, 2) == 0x0112 && !upright_short) return true;
-  }
-  return false;
-}
-
 bool may_turn(const jpeg_decompress_struct& info) {
   for (jpeg_saved_marker_ptr marker = info.marker_list; marker != nullptr; marker = marker->next) {
-    if (marker->marker == JPEG_APP0 + 1 && may_turn({marker->data, marker->data_length})) return true;
+    const std::span<const JOCTET> segment(marker->data, marker->data_length);
+    if (marker->marker == JPEG_APP0 + 1 && exif_may_turn(std::as_bytes(segment))) return true;
   }
   return false;
 }

@@ -139,5 +139,21 @@ def test_the_log_of_a_loader_is_read(tmp_path, gzip_file):
     assert re.match(r"epoch 0: .*rank [01] of 2 waited most", done.stdout), done.stderr
 
 
+def test_the_loaders_of_one_log_are_told_apart(tmp_path, gzip_file):
+    import h5feed
+
+    log = tmp_path / "epochs.jsonl"
+    parts = h5feed.Dataset.open(gzip_file, data="images").split([0.8, 0.2], seed=1)
+    for part in parts:
+        list(h5feed.DataLoader(part, batch_size=10, epoch_log=log))
+    first, second = (json.loads(line) for line in log.read_text().splitlines())
+    assert first["data"] == second["data"] == f"{gzip_file}:/images"
+    assert [line["dataset_samples"] for line in (first, second)] == [len(part) for part in parts]
+    assert first["loader"] < second["loader"]
+    lines = starving(log).stdout.splitlines()
+    assert len(lines) == 2
+    assert all(re.match(rf"epoch 0, .*:/images \(({len(parts[0])}|{len(parts[1])}) samples\): .*rank 0 of 1", line) for line in lines)
+
+
 def test_train_py_is_python():
     compile((CLUSTER / "train.py").read_text(), "train.py", "exec")

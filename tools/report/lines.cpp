@@ -33,6 +33,16 @@ std::optional<int> gpu_in(const Json& json) {
   return gpu && *gpu >= 0 && *gpu < kMostGpus ? std::optional(static_cast<int>(*gpu)) : std::nullopt;
 }
 
+// Returns what a loader delivers, which tells the lines of a training and a validation loader apart; empty
+// for lines that do not say it. Several loaders of the same samples, such as one for each epoch, are one.
+std::string data_text(const Json& json) {
+  constexpr std::size_t kLongestData = 60;
+  const std::string data = text_in(json, "data");
+  const auto samples = number_in(json, "dataset_samples");
+  if (data.empty() || !samples) return {};
+  return fmt::format(", {} ({} samples)", shortened(data, kLongestData), exact_number(*samples));
+}
+
 // Names the loader of a line that tells its process.
 void name_loader(EpochFacts& epoch, const Json& json) {
   epoch.process = "process " + exact_number(number_in(json, "pid").value_or(0));
@@ -159,7 +169,7 @@ void LineReader::take_loader(const Json& json) {
   if (published) {
     name_loader(epoch, json);
   } else {
-    epoch.loader = "rank " + exact_number(number("rank"));
+    epoch.loader = "rank " + exact_number(number("rank")) + data_text(json);
   }
   auto& waits = epoch.waits.emplace();
   for (std::size_t i = 0; i < kEpochWaits.size(); ++i) waits[i] = number(kEpochWaits[i].key);

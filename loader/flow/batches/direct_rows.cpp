@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/sleep_probe.hpp"
+#include "flow/measure/sleep_probe.hpp"
 
 namespace h5feed {
 namespace {

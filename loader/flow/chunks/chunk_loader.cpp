@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/sleep_probe.hpp"
+#include "flow/measure/sleep_probe.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -16,7 +16,7 @@ ChunkLoader::ChunkLoader(const Parts& parts)
     : parts_(parts),
       future_(static_cast<std::uint64_t>(parts.options.batch_size)),
       agenda_(parts.options.num_workers > 0 ? static_cast<std::size_t>(parts.options.io_depth) : 0),
-      scratch_pool_(static_cast<std::size_t>(parts.options.concurrent_decodes)),
+      scratch_pool_(static_cast<std::size_t>(parts.options.concurrent_decodes), parts.spare),
       lanes_(parts.dataset.num_fields()) {
   for (std::size_t number = 0; number < lanes_.size(); ++number) {
     const Field* const field = parts.dataset.field(number);

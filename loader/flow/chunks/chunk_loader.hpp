@@ -41,6 +41,7 @@ class ChunkLoader {
     RowKeeper::OnDevice on_device = {};            ///< Of the samples of the data; empty: none is on a GPU
     std::optional<std::int64_t> reads_ahead = {};  ///< Chunks read ahead at first; unset: `io_depth`
     ThreadClocks* clocks = nullptr;                ///< Clocks that the reader threads enlist in; null: none
+    SpareMemory* spare = nullptr;                  ///< Lends memory to decodes; null: they are not bounded
   };
   using Wake = ChunkAgenda::Wake;
 

@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "base/sleep_probe.hpp"
+#include "flow/measure/sleep_probe.hpp"
 
 namespace h5feed {
 

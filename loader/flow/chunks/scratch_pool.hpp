@@ -15,8 +15,10 @@ namespace h5feed {
 /// A fixed number of `ReadScratch`, the bound on concurrent decodes. Thread-safe.
 class ScratchPool {
  public:
-  /// Creates `count` ≥ 1 of them.
-  explicit ScratchPool(std::size_t count) : idle_(count) {}
+  /// Creates `count` ≥ 1 of them, which borrow from `spare`; it must outlive the pool.
+  ScratchPool(std::size_t count, SpareMemory* spare) : idle_(count) {
+    for (ReadScratch& scratch : idle_) scratch.spare = spare;
+  }
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
 
@@ -37,8 +39,8 @@ class ScratchPool {
     ReadScratch scratch_;
   };
 
-  /// Blocks while all are in use. Holders only read and decode, and wait for no lock or task of the loader,
-  /// so one always returns.
+  /// Blocks while all are in use. Holders only read and decode, and wait for no lock or task of the loader
+  /// but `SpareMemory`, which other decodes return, so one always returns.
   Lease acquire() H5FEED_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     while (idle_.empty()) returned_.wait(lock);

@@ -25,6 +25,7 @@ MemoryUse LoaderGroup::together() const noexcept {
     all.decode_bytes += member.decode_bytes;
     all.cache_bytes = std::max(all.cache_bytes, member.cache_bytes);
     all.budget_bytes = std::max(all.budget_bytes, member.budget_bytes);
+    all.resident_bytes = std::max(all.resident_bytes, member.resident_bytes);
   }
   return all;
 }
@@ -34,14 +35,22 @@ std::unique_ptr<LoaderGroup::Membership> LoaderGroup::join(
   const MutexLock lock(mutex_);
   const MemoryUse use = decide(together());
   auto membership = std::unique_ptr<Membership>(new Membership(*this, members_.insert(members_.end(), use)));
-  cache_.set_capacity(together().cache_bytes);
+  share_out();
   return membership;
 }
 
 void LoaderGroup::leave(std::list<MemoryUse>::iterator at) noexcept {
   const MutexLock lock(mutex_);
   members_.erase(at);
-  cache_.set_capacity(together().cache_bytes);
+  share_out();
+}
+
+void LoaderGroup::share_out() noexcept {
+  const MemoryUse all = together();
+  cache_.set_capacity(all.cache_bytes);
+  const std::uint64_t taken =
+      all.resident_bytes + all.own_bytes + std::max(all.cache_bytes, all.decode_bytes);
+  spare_.resize({.budget = all.budget_bytes, .spare = all.budget_bytes - std::min(all.budget_bytes, taken)});
 }
 
 }  // namespace h5feed

@@ -8,18 +8,20 @@
 #include <memory>
 
 #include "base/mutex.hpp"
+#include "base/spare_memory.hpp"
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
 
 namespace h5feed {
 
-/// Memory of one loader, or of several together, in bytes. Excludes fields held in memory as a whole: the
-/// dataset owns one copy of them.
+/// Memory of one loader, or of several together, in bytes.
 struct MemoryUse {
   std::uint64_t own_bytes = 0;     ///< Batches in preparation, chunks being read, a cache that is not shared
   std::uint64_t cache_bytes = 0;   ///< Requested capacity of the shared cache; the largest applies
   std::uint64_t decode_bytes = 0;  ///< Chunks decoded concurrently into the shared cache
   std::uint64_t budget_bytes = 0;  ///< `memory_budget_bytes`; the largest applies
+  /// Fields held in memory as a whole. The dataset owns one copy of them, so the largest counts.
+  std::uint64_t resident_bytes = 0;
 };
 
 /// The chunk cache of the policy `lru`, as large as the largest request of its loaders, and the memory that
@@ -60,11 +62,16 @@ class LoaderGroup {
   /// Returns the shared cache, which the group owns.
   ChunkCache& cache() noexcept { return cache_; }
 
+  /// Returns what the members leave of their budget, which the group owns.
+  SpareMemory& spare() noexcept { return spare_; }
+
  private:
   void leave(std::list<MemoryUse>::iterator at) noexcept H5FEED_EXCLUDES(mutex_);
   MemoryUse together() const noexcept H5FEED_REQUIRES(mutex_);
+  void share_out() noexcept H5FEED_REQUIRES(mutex_);
 
   ChunkCache cache_;
+  SpareMemory spare_;
   Mutex mutex_;
   std::list<MemoryUse> members_ H5FEED_GUARDED_BY(mutex_);
 };

@@ -11,6 +11,13 @@
 #include "h5feed/error.hpp"
 
 namespace h5feed {
+namespace {
+
+// Decoded bytes of an image for each stored one, as JPEGs of photographs have them. How large images really
+// are is known only from their headers.
+constexpr std::uint64_t kPixelBytes = 16;
+
+}  // namespace
 
 MemoryBudget::MemoryBudget(const DatasetState& dataset, const DeliveryFormat& format,
                            const ResolvedOptions& options, const MemoryUse& others)
@@ -35,7 +42,8 @@ MemoryUse MemoryBudget::use(const ResolvedOptions& options) const {
   const auto decodes = static_cast<std::uint64_t>(options.concurrent_decodes);
   const auto io_depth = static_cast<std::uint64_t>(options.io_depth);
   MemoryUse use{.own_bytes = slot_bytes(batch_size_) + reading(decodes, io_depth),
-                .budget_bytes = options.memory_budget_bytes};
+                .budget_bytes = options.memory_budget_bytes,
+                .resident_bytes = resident_bytes_};
   if (options.cache_policy == CachePolicy::lru) {
     use.cache_bytes = options.cache_bytes;
     use.decode_bytes = decodes * chunk_bytes_;
@@ -76,6 +84,8 @@ void MemoryBudget::refuse(std::uint64_t budget, std::uint64_t cache_bytes) const
 void MemoryBudget::count_field(const Field& field, bool row_reads) {
   resident_bytes_ += field.resident.size();
   if (field.is_resident() || row_reads) return;
+  if (field.reader->info().encoded_images)
+    image_bytes_ = std::max(image_bytes_, capped_product(kPixelBytes, field.reader->max_stored_bytes()));
   chunk_bytes_ = std::max(chunk_bytes_, field.reader->chunk_bytes());
   // scratch_bytes() is what a read needs in addition to the decoded chunk: stored bytes and filter buffers.
   read_bytes_ = std::max(read_bytes_, field.reader->scratch_bytes());

@@ -46,6 +46,14 @@ class MemoryBudget {
   /// batches.
   std::uint64_t fixed() const { return resident_bytes_ + others_.own_bytes + slot_bytes(batch_size_); }
 
+  /// Returns the part of `left` that the default cache and reading ahead may take. The rest is for images
+  /// that are larger than the samples they become.
+  std::uint64_t for_cache(std::uint64_t left) const { return image_bytes_ > 0 ? left / 2 : left; }
+
+  /// Returns an estimate of what such an image takes, which further decodes and reading ahead must leave
+  /// free; 0 without encoded images.
+  std::uint64_t for_images() const { return image_bytes_; }
+
   /// Returns the memory that a loader with these options takes.
   MemoryUse use(const ResolvedOptions& options) const;
 
@@ -84,6 +92,7 @@ class MemoryBudget {
   std::uint64_t row_bytes_;
   bool rows_apart_;    // clairvoyant: the row cache is separate from decoded chunks
   bool shares_cache_;  // lru: loaders share one cache
+  std::uint64_t image_bytes_ = 0;
   std::uint64_t resident_bytes_ = 0;
   std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
   std::uint64_t read_bytes_ = 0;    // largest need of one read in addition to the chunk

@@ -122,14 +122,18 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
     const bool joins = shares_cache && others.cache_bytes > 0;
     const std::uint64_t wanted = joins ? others.cache_bytes : default_cache_bytes(available);
     const std::uint64_t rest = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
-    const std::uint64_t left = memory > rest ? memory - rest : 0;
+    const std::uint64_t left = budget.for_cache(memory > rest ? memory - rest : 0);
     // Reading ahead takes at most a quarter of the memory left for the cache.
     while (io_depth > 0 && budget.reading(0, io_depth) > left / 4) --io_depth;
     resolved.cache_bytes = std::min(wanted, left - budget.reading(0, io_depth));
   }
   if (shares_cache) resolved.cache_bytes = std::max(resolved.cache_bytes, others.cache_bytes);
   std::uint64_t decodes = workers;
-  const auto too_much = [&] { return budget.total(resolved.cache_bytes, decodes, io_depth) > memory; };
+  const auto too_much = [&] {
+    const std::uint64_t total = budget.total(resolved.cache_bytes, decodes, io_depth);
+    if (total > memory) return true;
+    return total > budget.total(resolved.cache_bytes, 1, 0) && memory - total < budget.for_images();
+  };
   while (io_depth > 0 && too_much()) --io_depth;
   while (decodes > 0 && too_much()) --decodes;
   if (decodes == 0) budget.refuse(memory, resolved.cache_bytes);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/ratio.hpp"
+#include "flow/measure/ratio.hpp"
 
 namespace h5feed {
 namespace {

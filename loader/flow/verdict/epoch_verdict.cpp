@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "base/ratio.hpp"
+#include "flow/measure/ratio.hpp"
 
 namespace h5feed {
 namespace {
@@ -54,17 +54,18 @@ std::string more_workers(const Verdict& verdict, const VerdictFacts& facts) {
   if (wanted <= most)
     return format_counted(wanted - facts.num_workers, "worker more would feed this model",
                           "workers more would feed this model");
-  std::string text;
+  const std::string cpus = format_counted(facts.usable_cpus, "CPU", "CPUs");
+  std::string text = cpus;
   if (facts.cpu_limit) {
-    text = fmt::format("cpu_limit {} instead of {:.3g}, and still ", facts.usable_cpus, *facts.cpu_limit);
+    text = fmt::format("cpu_limit {} instead of {:.3g} would use {}, which", facts.usable_cpus,
+                       *facts.cpu_limit, facts.usable_cpus > 1 ? "all " + cpus : "the whole CPU");
   } else if (most > facts.num_workers) {
-    text = fmt::format("{} for the {}, and still ",
-                       format_counted(most - facts.num_workers, "worker more", "workers more"),
-                       format_counted(facts.usable_cpus, "usable CPU", "usable CPUs"));
+    text = fmt::format("{} would use all {}, which",
+                       format_counted(most - facts.num_workers, "worker more", "workers more"), cpus);
   }
-  return text + fmt::format("{:.0f} % of what the model takes is the most that {} can make",
-                            100 * static_cast<double>(most) / verdict.needed_workers,
-                            format_counted(facts.usable_cpus, "CPU", "CPUs"));
+  const double share = static_cast<double>(most) / verdict.needed_workers;
+  return share < 0.01 ? text + " can make less than 1 % of what the model takes"
+                      : text + fmt::format(" can make at most {:.0f} % of what the model takes", 100 * share);
 }
 
 // Returns the clause about a cache that spares decodes and reads; empty if it would not.
@@ -157,6 +158,9 @@ const char* waited_for(Verdict::Cause cause) noexcept {
 Verdict make_verdict(const LoaderStats& during, const VerdictFacts& facts) {
   Verdict verdict;
   verdict.rank = facts.rank;
+  verdict.loader = facts.loader;
+  verdict.data = facts.data;
+  verdict.dataset_samples = facts.dataset_samples;
   verdict.samples = during.samples;
   verdict.batches = during.batches;
   verdict.seconds = seconds(during.epoch_ns);

@@ -16,10 +16,13 @@ namespace h5feed {
 /// Properties of a loader that its verdict relates the counters to.
 struct VerdictFacts {
   std::int64_t rank = 0;
-  std::int64_t num_workers = 0;  ///< Workers in use; 0: the consumer does their work
-  std::int64_t usable_cpus = 1;  ///< CPUs for this process
-  bool headroom = false;         ///< One batch was repeated
-  bool self_tuning = false;      ///< The loader chooses its workers
+  std::uint64_t loader = 0;           ///< Number of the loader in this process
+  std::string data = {};              ///< What the loader delivers: "train.h5:/images"
+  std::uint64_t dataset_samples = 0;  ///< Samples of the dataset, or of the subset that the loader has
+  std::int64_t num_workers = 0;       ///< Workers in use; 0: the consumer does their work
+  std::int64_t usable_cpus = 1;       ///< CPUs for this process
+  bool headroom = false;              ///< One batch was repeated
+  bool self_tuning = false;           ///< The loader chooses its workers
   std::optional<double> cpu_limit =
       {};                         ///< Keeps self-tuning below its share of the CPUs; unset: it does not
   std::uint64_t samples = 0;      ///< Samples per epoch, repeats excluded

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 
@@ -25,9 +24,7 @@ std::filesystem::path stats_path() {
 StatsFile::StatsFile() : StatsFile(stats_path()) {}
 
 StatsFile::StatsFile(const std::filesystem::path& path) {
-  static std::atomic<std::uint64_t> loaders = 0;
   if (path.empty()) return;
-  number_ = loaders.fetch_add(1, std::memory_order_relaxed);
   try {
     refuse_other_than_json(path, kStatsFileVariable);
     file_ = open_to_append(path, kStatsFileVariable);
@@ -43,8 +40,8 @@ void StatsFile::append(const Verdict& verdict, std::uint64_t now_ns) {
   const double time =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   const std::string epoch = verdict.to_json();
-  append_line(file_.get(), fmt::format("{{\"time\": {:.3f}, \"pid\": {}, \"loader\": {}, {}", time,
-                                       ::getpid(), number_, epoch.substr(1)));
+  append_line(file_.get(),
+              fmt::format("{{\"time\": {:.3f}, \"pid\": {}, {}", time, ::getpid(), epoch.substr(1)));
 }
 
 }  // namespace h5feed

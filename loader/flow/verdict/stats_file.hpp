@@ -15,8 +15,8 @@ namespace h5feed {
 inline constexpr const char* kStatsFileVariable = "H5FEED_STATS_FILE";
 
 /// Appends lines of JSON to a file: the verdict on the running epoch about each second and at the end of
-/// epochs, with "time" (seconds since 1970), "pid" and "loader" (its number in the process). Several loaders
-/// and processes may append to one file. For one thread.
+/// epochs, with "time" (seconds since 1970) and "pid". Several loaders and processes may append to one
+/// file. For one thread.
 class StatsFile {
  public:
   /// Takes the path from the environment; publishes nothing if the variable is unset or empty. If the file
@@ -41,7 +41,6 @@ class StatsFile {
   static constexpr std::uint64_t kInterval = 1'000'000'000;
 
   FileDescriptor file_;
-  std::uint64_t number_ = 0;
   std::uint64_t last_ns_ = 0;
 };
 

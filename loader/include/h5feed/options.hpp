@@ -252,7 +252,8 @@ struct DataLoaderOptions {
   // Memory
 
   /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
-  /// available memory, and the rest of `memory_budget_bytes`. Loaders of one opened dataset with the policy
+  /// available memory, and the rest of `memory_budget_bytes`, of encoded images half of that rest. Loaders of
+  /// one opened dataset with the policy
   /// `lru` share a cache: the largest value given applies and is the default of loaders made later; a loader
   /// that gives another value logs a warning.
   std::optional<std::uint64_t> cache_bytes = {};
@@ -262,8 +263,9 @@ struct DataLoaderOptions {
   CachePolicy cache_policy = CachePolicy::lru;
   /// Upper bound of all memory that the loaders of one opened dataset allocate together: cache, chunks being
   /// read and decoded, and batches being prepared. The largest value given applies; a loader that gives a
-  /// different value logs a warning. Batches held by the consumer are not included. Default: 50 % of the
-  /// available memory.
+  /// different value logs a warning. Batches held by the consumer are not included. Encoded images that are
+  /// larger than the samples wait for room in it; one that it cannot hold throws ChunkError. Default: 50 % of
+  /// the available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
   /// Loads all chunks into the cache when the loader is constructed, on as many threads as may decode
   /// concurrently (`num_workers`, fewer in a small budget). If they do not fit, none are loaded and a warning
@@ -363,8 +365,8 @@ struct DataLoaderOptions {
   /// probe.
   std::shared_ptr<const GpuProbe> gpu_probe = {};
   /// File to which a line of JSON is appended at the end of each epoch: `Verdict::to_json`. It is created if
-  /// it does not exist; several ranks may append to one file. Default: none. A path that cannot be
-  /// written, or a file that does not begin as JSON does, throws OptionError.
+  /// it does not exist; several loaders and ranks may append to one file. Default: none. A path that cannot
+  /// be written, or a file that does not begin as JSON does, throws OptionError.
   std::filesystem::path epoch_log = {};
   /// For measurements: from the second batch on, the loader delivers its first batch again and again,
   /// without reading or decoding, in as many batches as an epoch has. The training then shows the speed that

@@ -39,13 +39,17 @@ struct H5FEED_EXPORT Verdict {
     }
   };
 
-  std::uint64_t epoch = 0;    ///< number of the epoch
-  std::int64_t rank = 0;      ///< rank of this process
-  bool finished = false;      ///< whether the epoch was delivered to its end
-  bool headroom = false;      ///< whether one batch was repeated (`DataLoaderOptions::headroom`)
-  std::uint64_t samples = 0;  ///< samples delivered, repeats by `echo` included
-  std::uint64_t batches = 0;  ///< batches delivered, repeats by `echo` included
-  double seconds = 0;         ///< time of the epoch
+  std::uint64_t epoch = 0;  ///< number of the epoch
+  std::int64_t rank = 0;    ///< rank of this process
+  bool finished = false;    ///< whether the epoch was delivered to its end
+  bool headroom = false;    ///< whether one batch was repeated (`DataLoaderOptions::headroom`)
+  /// Number of the loader among all that this process has made, from 0 on.
+  std::uint64_t loader = 0;
+  std::string data;  ///< what the loader delivers, "train.h5:/images"; of several files the first
+  std::uint64_t dataset_samples = 0;  ///< samples of its dataset or subset, over all ranks
+  std::uint64_t samples = 0;          ///< samples delivered, repeats by `echo` included
+  std::uint64_t batches = 0;          ///< batches delivered, repeats by `echo` included
+  double seconds = 0;                 ///< time of the epoch
   Waits waits;
   Cause bottleneck = Cause::consumer;
 

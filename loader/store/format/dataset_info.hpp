@@ -62,6 +62,8 @@ struct DatasetInfo {
   /// Whether chunks that extend beyond the dataset are stored unfiltered
   /// (H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS).
   bool unfiltered_edge_chunks = false;
+  /// Whether rows are decoded from encoded images, each of which states its size itself.
+  bool encoded_images = false;
   /// Fill value of one element, `values_per_element` values in host byte order; zeros if the file does not
   /// define it.
   std::vector<std::byte> fill_value;

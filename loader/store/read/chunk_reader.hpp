@@ -11,6 +11,7 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/row_layout.hpp"
+#include "base/spare_memory.hpp"
 #include "store/filters/filters.hpp"
 #include "store/format/dataset_info.hpp"
 
@@ -47,6 +48,9 @@ struct ReadScratch {
   ByteBuffer raw;        ///< Stored bytes of a chunk
   DecodeScratch decode;  ///< State of the filters
   ByteBuffer part;       ///< A decoded chunk of a dataset that a reader puts together with others
+  /// Lends what a decode needs beyond `ChunkReader::scratch_bytes`; must outlive the scratch. Null: such
+  /// decodes are not bounded.
+  SpareMemory* spare = nullptr;
 };
 
 struct JoinedPart;
@@ -79,7 +83,8 @@ class ChunkReader {
   std::uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
   /// Returns the largest stored size of a chunk in bytes, which `ReadScratch::raw` grows to.
   std::uint64_t max_stored_bytes() const noexcept { return max_stored_bytes_; }
-  /// Returns the memory in bytes that one thread needs in `read_chunk` in addition to `out`.
+  /// Returns the memory in bytes that one thread needs in `read_chunk` in addition to `out`, except what it
+  /// borrows from `ReadScratch::spare`.
   virtual std::uint64_t scratch_bytes() const noexcept = 0;
   /// Returns whether reads avoid libhdf5.
   virtual bool direct() const noexcept = 0;

@@ -25,7 +25,8 @@ namespace {
 using Shape = std::array<std::uint32_t, 3>;
 
 // Chunks of one sample: requesting a sample decodes no other.
-DatasetInfo as_images(DatasetInfo info, std::uint64_t rows, const ImageExtent& extent) {
+DatasetInfo as_images(DatasetInfo info, std::uint64_t rows, bool encoded, const ImageExtent& extent) {
+  info.encoded_images = encoded;
   info.dtype = extent.dtype;
   info.byte_swapped = false;
   info.values_per_element = 1;
@@ -58,6 +59,12 @@ struct Images {
     return {shape[0], shape[1], shape[2], DType::u8};
   }
 
+  ImageNeeds needs_of(std::uint64_t row, std::span<const std::byte> bytes, const ImageExtent& extent) const {
+    if (shapes.empty()) return decoder->needs_of(bytes, extent);
+    const ImageExtent stored = stored_extent(row);
+    return {stored.height, stored.width, planar && stored.channels > 1 ? bytes.size() : 0};
+  }
+
   // A value cannot be larger than its file.
   bool believable(std::uint64_t row) const noexcept { return references[row].bytes <= source->size(); }
 
@@ -74,7 +81,8 @@ struct Images {
 class ImageReader final : public ChunkReader, public StoredChunks {
  public:
   ImageReader(DatasetInfo info, Images images, const ImageExtent& extent)
-      : ChunkReader(as_images(std::move(info), images.references.size(), extent), one_image(extent)),
+      : ChunkReader(as_images(std::move(info), images.references.size(), images.shapes.empty(), extent),
+                    one_image(extent)),
         images_(std::move(images)),
         extent_(extent) {
     max_stored_bytes_ = 0;
@@ -84,8 +92,8 @@ class ImageReader final : public ChunkReader, public StoredChunks {
     }
   }
 
-  // Memory of the decoder's own image, estimated as the size of a sample.
-  std::uint64_t scratch_bytes() const noexcept override { return max_stored_bytes_ + 2 * chunk_bytes_; }
+  // What the decoder needs for an image of the size of a sample; it borrows what a larger one needs.
+  std::uint64_t scratch_bytes() const noexcept override { return max_stored_bytes_ + own_bytes(); }
   bool direct() const noexcept override { return true; }
   std::string fallback_reason() const override { return {}; }
 
@@ -117,8 +125,9 @@ class ImageReader final : public ChunkReader, public StoredChunks {
   }
 
   ReadCost decode_chunk(std::uint64_t chunk, std::span<const std::byte> raw, std::span<std::byte> out,
-                        ReadScratch&) const override {
+                        ReadScratch& scratch) const override {
     out = chunk_target(*this, chunk, out);
+    const std::optional<SpareMemory::Loan> memory = borrow(chunk, raw, scratch.spare);
     ReadCost cost;
     const std::uint64_t begin = now_ns();
     try {
@@ -151,6 +160,26 @@ class ImageReader final : public ChunkReader, public StoredChunks {
   }
 
  private:
+  std::uint64_t own_bytes() const noexcept { return 2 * chunk_bytes_; }
+
+  // Borrows what decoding the image takes beyond `scratch_bytes()`. Blocks while other decodes have it.
+  std::optional<SpareMemory::Loan> borrow(std::uint64_t chunk, std::span<const std::byte> raw,
+                                          SpareMemory* spare) const {
+    if (spare == nullptr) return std::nullopt;
+    const ImageNeeds needs = images_.needs_of(chunk, raw, extent_);
+    if (needs.bytes <= own_bytes()) return std::nullopt;
+    const std::uint64_t more = needs.bytes - own_bytes();
+    std::optional<SpareMemory::Loan> loan = spare->borrow(more);
+    if (loan) return loan;
+    const SpareMemory::Size size = spare->size();
+    throw ChunkError(fmt::format(
+        "{} does not decode: its {}×{} pixels take {}, and {} {} leaves {} for one image; use at least {}, "
+        "or a smaller {}, or store smaller images",
+        describe_chunk(chunk), needs.height, needs.width, format_bytes(needs.bytes),
+        spelled("memory_budget_bytes"), format_bytes(size.budget), format_bytes(size.spare + own_bytes()),
+        format_bytes_ceil(size.budget + more - std::min(more, size.spare)), spelled("cache_bytes")));
+  }
+
   void check(std::uint64_t chunk) const {
     if (images_.believable(chunk)) return;
     throw corrupt_chunk(*this, chunk,

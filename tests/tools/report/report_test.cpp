@@ -116,6 +116,21 @@ TEST_F(Report, has_the_numbers_of_an_epoch_log) {
   EXPECT_THAT(html, HasSubstr("<li>a faster filter</li>"));
 }
 
+TEST_F(Report, tells_the_loaders_of_one_epoch_log_apart) {
+  std::string lines;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (const int samples : {900, 100}) {
+      Json line = Json::parse(epoch_line(epoch, samples / 100.0));
+      line.update({{"loader", 7 + epoch}, {"data", "train.h5:/images"}, {"dataset_samples", samples}});
+      lines += line.dump() + '\n';
+    }
+  }
+  const cli::Input input = cli::read_input(write("log.jsonl", lines));
+  ASSERT_EQ(input.epochs.size(), 4U);
+  EXPECT_EQ(input.epochs[2].loader, "rank 0, train.h5:/images (900 samples)");
+  EXPECT_EQ(input.epochs[3].loader, "rank 0, train.h5:/images (100 samples)");
+}
+
 TEST_F(Report, counts_an_epoch_once_that_a_loader_published_while_it_ran) {
   std::string lines;
   for (const double seconds : {1.0, 2.0, 3.0}) {

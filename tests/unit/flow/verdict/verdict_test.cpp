@@ -79,11 +79,12 @@ TEST(WhatWouldHelp, are_more_workers_where_there_are_cpus_for_them) {
 
 TEST(WhatWouldHelp, says_what_the_cpus_can_make_where_they_are_too_few) {
   EXPECT_THAT(make_verdict(waiting_for(Cause::decode, 20), on_cpus(2, 2)).advice.front(),
-              "40 % of what the model takes is the most that 2 CPUs can make");
+              "2 CPUs can make at most 40 % of what the model takes");
+  EXPECT_THAT(make_verdict(waiting_for(Cause::decode, 10'000), on_cpus(2, 2)).advice.front(),
+              "2 CPUs can make less than 1 % of what the model takes");
   EXPECT_THAT(
       make_verdict(waiting_for(Cause::transform, 20), on_cpus(3, 2)).advice,
-      ElementsAre("1 worker more for the 3 usable CPUs, and still 60 % of what the model takes is the "
-                  "most that 3 CPUs can make"));
+      ElementsAre("1 worker more would use all 3 CPUs, which can make at most 60 % of what the model takes"));
   EXPECT_THAT(make_verdict(waiting_for(Cause::gather, 4), on_cpus(2, 0)).advice,
               ElementsAre("num_workers auto: batches are then made while the model computes"));
 }
@@ -96,8 +97,9 @@ TEST(WhatWouldHelp, is_a_larger_cpu_limit_where_it_keeps_self_tuning_from_more_w
     return make_verdict(waiting_for(Cause::gather, 20), facts).advice;
   };
   EXPECT_THAT(advice(8, 1.5), ElementsAre("cpu_limit 6 instead of 1.5 would feed this model"));
-  EXPECT_THAT(advice(3, 1), ElementsAre("cpu_limit 3 instead of 1, and still 60 % of what the model takes is "
-                                        "the most that 3 CPUs can make"));
+  EXPECT_THAT(advice(3, 1),
+              ElementsAre("cpu_limit 3 instead of 1 would use all 3 CPUs, which can make at most "
+                          "60 % of what the model takes"));
   EXPECT_THAT(advice(8, std::nullopt), ElementsAre("5 workers more would feed this model"));
 }
 
@@ -136,7 +138,8 @@ TEST(WhatWouldHelp, is_nothing_where_the_consumer_is_slow) {
 
 TEST(Verdict, has_no_values_that_json_lacks_before_the_first_batch) {
   EXPECT_EQ(make_verdict({}, {}).to_json(),
-            R"({"epoch": 0, "rank": 0, "finished": false, "headroom": false, "samples": 0, "batches": 0, )"
+            R"({"epoch": 0, "rank": 0, "finished": false, "headroom": false, "loader": 0, "data": "", )"
+            R"("dataset_samples": 0, "samples": 0, "batches": 0, )"
             R"("seconds": 0, "samples_per_s": 0, "consumer_samples_per_s": 0, "wait_share": 0, )"
             R"("bottleneck": "consumer", "wait_read_s": 0, "wait_decode_s": 0, "wait_gather_s": 0, )"
             R"("wait_transform_s": 0, "wait_transfer_s": 0, "wait_free_slot_s": 0, "wait_other_s": 0, )"
@@ -220,6 +223,28 @@ TEST_F(EpochVerdict, is_logged_and_appended_once_for_each_finished_epoch) {
   EXPECT_THAT(lines[1], HasSubstr(R"({"epoch": 2, )"));
   EXPECT_THAT(log.lines(), Contains(StartsWith("epoch 0: ")).Times(2));
   EXPECT_THAT(log.lines(), Contains(StartsWith("epoch 2: ")).Times(2));
+}
+
+TEST_F(EpochVerdict, tells_the_loaders_of_one_log_apart) {
+  const std::filesystem::path path = folder_.path() / "epochs.jsonl";
+  const std::vector<Dataset> parts = open(set_).split(std::vector<double>{0.8, 0.2}, 1);
+  DataLoader training(parts[0], {.batch_size = 10, .epoch_log = path});
+  DataLoader validation(parts[1], {.batch_size = 10, .epoch_log = path});
+  take_epoch(training);
+  take_epoch(validation);
+  const std::vector<std::string> lines = lines_of(text_of(path));
+  ASSERT_THAT(lines, SizeIs(2));
+  const std::string data = R"("data": ")" + set_.path().string() + ":/images\"";
+  EXPECT_THAT(lines[0], AllOf(HasSubstr(data), HasSubstr(R"("dataset_samples": 80, )")));
+  EXPECT_THAT(lines[1], AllOf(HasSubstr(data), HasSubstr(R"("dataset_samples": 20, )")));
+  const auto number = [](const DataLoader& loader) { return loader.verdict()->loader; };
+  EXPECT_EQ(number(validation), number(training) + 1);
+}
+
+TEST(Verdict, is_json_whatever_bytes_a_name_has) {
+  Verdict verdict;
+  verdict.data = "a\"b\n\xC3\xA4\xFF\xED\xA0\x80.h5";
+  EXPECT_THAT(verdict.to_json(), HasSubstr("\"data\": \"a\\\"b\\u000a\xC3\xA4????.h5\""));
 }
 
 TEST_F(EpochVerdict, ends_its_epoch_although_the_log_throws) {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "images/image_header.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace h5feed {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+bool has_text(Bytes bytes, std::size_t at, std::string_view text) noexcept {
+  return bytes.size() >= at + text.size() && std::memcmp(bytes.data() + at, text.data(), text.size()) == 0;
+}
+
+std::uint64_t big_endian(Bytes bytes, std::size_t at, std::size_t count) noexcept {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < count; ++i) value = value << 8 | std::to_integer<std::uint64_t>(bytes[at + i]);
+  return value;
+}
+
+std::uint64_t little_endian(Bytes bytes, std::size_t at, std::size_t count) noexcept {
+  std::uint64_t value = 0;
+  for (std::size_t i = count; i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(bytes[at + i]);
+  return value;
+}
+
+bool is_start_of_frame(std::uint64_t marker) noexcept {
+  return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+}
+
+// Returns the bytes of DCT coefficients per pixel, rounded up. `frame` begins with the length of the segment.
+std::uint64_t coefficient_bytes(Bytes frame, std::uint64_t components) noexcept {
+  constexpr std::size_t kFirst = 8, kEach = 3;
+  std::uint64_t widest = 1, highest = 1, all = 0;
+  for (std::uint64_t i = 0; i < components; ++i) {
+    const std::uint64_t factors = big_endian(frame, kFirst + i * kEach + 1, 1);
+    const std::uint64_t wide = factors >> 4, high = factors & 15;
+    widest = std::max(widest, wide);
+    highest = std::max(highest, high);
+    all += wide * high;
+  }
+  return (2 * all + widest * highest - 1) / (widest * highest);
+}
+
+// The segments up to the first scan (ITU-T Recommendation T.81, Annex B).
+std::optional<ImageHeader> jpeg_header(Bytes bytes) noexcept {
+  std::optional<ImageHeader> header;
+  std::uint64_t components = 0, coefficients = 0;
+  bool may_turn = false, progressive = false;
+  for (std::size_t at = 2; at + 4 <= bytes.size();) {
+    const std::uint64_t marker = big_endian(bytes, at + 1, 1);
+    if (bytes[at] != std::byte{0xFF} || marker == 0 || marker == 0xFF) {
+      ++at;  // Decoders skip what is between segments
+      continue;
+    }
+    at += 2;
+    if (marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8)) continue;  // No length
+    const std::uint64_t length = big_endian(bytes, at, 2);
+    if (marker == 0xD9 || length < 2 || length > bytes.size() - at) return std::nullopt;
+    const Bytes segment = bytes.subspan(at, length);
+    if (marker == 0xE1 && exif_may_turn(segment.subspan(2))) may_turn = true;
+    if (is_start_of_frame(marker) && !header) {
+      components = length >= 8 ? big_endian(segment, 7, 1) : 0;
+      if (components == 0 || length < 8 + 3 * components) return std::nullopt;
+      header = ImageHeader{.height = big_endian(segment, 3, 2),
+                           .width = big_endian(segment, 5, 2),
+                           .channels = components == 1 ? std::uint64_t{1} : std::uint64_t{3},
+                           .jpeg = true};
+      progressive = (marker & 3) == 2;
+      coefficients = coefficient_bytes(segment, components);
+    }
+    if (marker == 0xDA) {  // A scan of some components keeps the coefficients of all until the last scan
+      if (!header || length < 3) return std::nullopt;
+      const bool several_scans = progressive || big_endian(segment, 2, 1) < components;
+      header->may_turn = may_turn;
+      header->work_bytes_per_pixel = several_scans ? coefficients : 0;
+      return header;
+    }
+    at += length;
+  }
+  return std::nullopt;
+}
+
+// PNG specification, 5.3 and 11.2.2.
+std::optional<ImageHeader> png_header(Bytes bytes) noexcept {
+  constexpr std::size_t kHeader = 8, kChunk = 12;
+  if (bytes.size() < 33 || !has_text(bytes, kHeader + 4, "IHDR")) return std::nullopt;
+  ImageHeader header{.height = big_endian(bytes, 20, 4), .width = big_endian(bytes, 16, 4), .channels = 3};
+  const std::uint64_t depth = big_endian(bytes, 24, 1), color = big_endian(bytes, 25, 1);
+  if (color == 0) header.channels = 1;
+  if (color == 4 || color == 6) header.channels = 4;
+  if (depth == 16) header.value_bytes = 2;
+  for (std::size_t at = kHeader; bytes.size() - at >= kChunk;) {
+    const std::uint64_t length = big_endian(bytes, at, 4);
+    if (has_text(bytes, at + 4, "tRNS")) header.channels = 4;
+    if (has_text(bytes, at + 4, "eXIf")) header.may_turn = true;
+    if (length > bytes.size() - at - kChunk) break;
+    at += length + kChunk;
+  }
+  return header;
+}
+
+// RFC 9649, 2.5 to 2.7; RFC 6386, 9.1.
+std::optional<ImageHeader> webp_header(Bytes bytes) noexcept {
+  if (bytes.size() < 30) return std::nullopt;
+  ImageHeader header{.channels = 4, .work_bytes_per_pixel = 8};  // Of lossless images
+  if (has_text(bytes, 12, "VP8X")) {
+    header.width = little_endian(bytes, 24, 3) + 1;
+    header.height = little_endian(bytes, 27, 3) + 1;
+  } else if (has_text(bytes, 12, "VP8L")) {
+    const std::uint64_t bits = little_endian(bytes, 21, 4);
+    header.width = (bits & 0x3FFF) + 1;
+    header.height = (bits >> 14 & 0x3FFF) + 1;
+  } else if (has_text(bytes, 12, "VP8 ")) {
+    header.channels = 3;
+    header.width = little_endian(bytes, 26, 2) & 0x3FFF;
+    header.height = little_endian(bytes, 28, 2) & 0x3FFF;
+  } else {
+    return std::nullopt;
+  }
+  return header;
+}
+
+std::optional<ImageHeader> bmp_header(Bytes bytes) noexcept {
+  if (bytes.size() < 30 || little_endian(bytes, 14, 4) < 40) return std::nullopt;
+  const auto side = [&](std::size_t at) {  // A negative height counts rows from the top
+    const auto value = static_cast<std::int32_t>(little_endian(bytes, at, 4));
+    return static_cast<std::uint64_t>(std::abs(std::int64_t{value}));
+  };
+  return ImageHeader{.height = side(22), .width = side(18), .channels = 4};
+}
+
+}  // namespace
+
+std::uint64_t ImageHeader::pixels() const noexcept {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
+  std::uint64_t product = 0;
+  return __builtin_mul_overflow(height, width, &product) ? kMost : std::min(product, kMost);
+}
+
+std::optional<ImageHeader> read_image_header(Bytes encoded) noexcept {
+  if (has_text(encoded, 0, "\xFF\xD8\xFF")) return jpeg_header(encoded);
+  if (has_text(encoded, 0, "\x89PNG\r\n\x1A\n")) return png_header(encoded);
+  if (has_text(encoded, 0, "RIFF") && has_text(encoded, 8, "WEBP")) return webp_header(encoded);
+  if (has_text(encoded, 0, "BM")) return bmp_header(encoded);
+  return std::nullopt;
+}
+
+bool exif_may_turn(Bytes segment) noexcept {
+  constexpr std::size_t kTiff = 6, kEntry = 12;
+  if (segment.size() < kTiff + 2) return false;
+  const Bytes tiff = segment.subspan(kTiff);
+  const bool little = has_text(tiff, 0, "II");
+  if (!little && !has_text(tiff, 0, "MM")) return false;  // For example XMP
+  const auto number = [&](std::size_t at, std::size_t count) {
+    return static_cast<std::size_t>(little ? little_endian(tiff, at, count) : big_endian(tiff, at, count));
+  };
+  if (tiff.size() < 8 || number(2, 2) != 42) return true;
+  const std::size_t directory = number(4, 4);
+  if (directory > tiff.size() - 2) return true;
+  const std::size_t entries = number(directory, 2);
+  if (directory + 2 + entries * kEntry > tiff.size()) return true;
+  for (std::size_t entry = 0; entry < entries; ++entry) {
+    const std::size_t at = directory + 2 + entry * kEntry;
+    const bool upright_short = number(at + 2, 2) == 3 && number(at + 4, 4) == 1 && number(at + 8, 2) == 1;
+    if (number(at, 2) == 0x0112 && !upright_short) return true;
+  }
+  return false;
+}
+
+}  // namespace h5feed
