@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds everything that h5feed builds on. Required: the Debian packages in tools/install_deps.sh. Optional:
-# LibTorch, CUDA, and the libraries of two filters. The summary (H5feedSummary.cmake) reports the results.
-foreach(switch H5FEED_BUILD_PYTHON H5FEED_WITH_TORCH H5FEED_WITH_CUDA H5FEED_WITH_BLOSC2 H5FEED_WITH_ZFP)
+# LibTorch, CUDA, the codecs of images, and the libraries of two filters. The summary (H5feedSummary.cmake) reports the results.
+foreach(switch H5FEED_BUILD_PYTHON H5FEED_WITH_TORCH H5FEED_WITH_CUDA H5FEED_WITH_BLOSC2 H5FEED_WITH_ZFP H5FEED_WITH_OPENCV)
   if(NOT ${switch} MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "${switch} is \"${${switch}}\"; it takes AUTO, ON or OFF")
   endif()
@@ -20,8 +20,6 @@ find_package(Lzf REQUIRED)
 find_package(Blosc REQUIRED)
 find_package(BZip2 REQUIRED)
 find_package(Aec REQUIRED)
-find_package(JPEG REQUIRED)  # libjpeg-turbo
-find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc imgcodecs)
 
 # h5feed_find_optional(NAME SWITCH): finds a library unless the switch is OFF; with ON it must be there. Sets
 # H5FEED_HAS_<NAME> to 1 or 0.
@@ -39,6 +37,20 @@ macro(h5feed_find_optional name switch)
 endmacro()
 h5feed_find_optional(Blosc2 "${H5FEED_WITH_BLOSC2}")
 h5feed_find_optional(Zfp "${H5FEED_WITH_ZFP}")
+
+# The codecs of encoded images: OpenCV and libjpeg-turbo, which only h5feed_images.so and tests use.
+set(H5FEED_HAS_OPENCV 0)
+if(NOT H5FEED_WITH_OPENCV STREQUAL "OFF")
+  set(found_or QUIET)
+  if(H5FEED_WITH_OPENCV STREQUAL "ON")
+    set(found_or REQUIRED)
+  endif()
+  find_package(JPEG ${found_or})
+  find_package(OpenCV 4 ${found_or} COMPONENTS core imgproc imgcodecs)
+  if(JPEG_FOUND AND OpenCV_FOUND)
+    set(H5FEED_HAS_OPENCV 1)
+  endif()
+endif()
 
 include(H5feedCuda)
 set(H5FEED_TORCH_FOUND FALSE)

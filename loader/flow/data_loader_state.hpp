@@ -41,7 +41,7 @@ namespace h5feed {
 
 /// Implementation of `DataLoader`. `slot_bytes()` and `data_facts()` are thread-safe; the other functions are
 /// for one thread at a time.
-struct DataLoader::State {
+struct H5FEED_NO_EXPORT DataLoader::State {
   /// Resolves the options and starts the workers. Throws OptionError or DatasetError.
   State(Dataset handle, const DataLoaderOptions& user);
 

@@ -53,7 +53,7 @@ Resolved resolve_reads(const SampleReaderOptions& options, const Dataset& datase
 
 }  // namespace
 
-struct SampleReader::State {
+struct H5FEED_NO_EXPORT SampleReader::State {
   State(Dataset handle, SampleReaderOptions user)
       : dataset(std::move(handle)),
         options(with_scale(std::move(user), *DatasetAccess::state(dataset))),

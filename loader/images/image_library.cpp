@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/files/companion.hpp"
+#include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -19,6 +20,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kImageObject = "h5feed_images.so";
 constexpr const char* kImagePlace = "H5FEED_IMAGES";
+constexpr const char* kHowToGetIt =
+    H5FEED_HAS_OPENCV ? "install it with h5feed, put it next to the program"
+                      : "this h5feed was built without OpenCV: build it with H5FEED_WITH_OPENCV=ON";
 
 std::vector<std::string> places_to_look() {
   std::vector<std::string> places = companion_places(kImageObject, kImagePlace);
@@ -65,10 +69,8 @@ const ImageCalls& load_image_calls(const std::vector<std::string>& places) {
     }
     return *calls;
   }
-  throw Error(fmt::format(
-      "images need {}, which is not there (looked for {}); install it with h5feed, put it next to "
-      "the program, or set {} to its path",
-      kImageObject, fmt::join(places, ", "), kImagePlace));
+  throw Error(fmt::format("images need {}, which is not there (looked for {}); {}, or set {} to its path",
+                          kImageObject, fmt::join(places, ", "), kHowToGetIt, kImagePlace));
 }
 
 const ImageCalls& image_calls() {

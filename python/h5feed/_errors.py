@@ -91,6 +91,8 @@ _SPELLINGS = (
      r"\1, the largest of epoch 0; if others are larger, give the batch sampler an attribute batch_size"),
     (re.compile(r"install it with h5feed, put it next to the program, or"),
      "the wheel of h5feed does not contain it: install the wheel h5feed_images of the same version, or"),
+    (re.compile(r"build it with H5FEED_WITH_OPENCV=ON, or"),
+     "build it with OpenCV, install the wheel h5feed_images of the same version, or"),
     (re.compile(r"load that one or build h5feed again"),
      "import h5feed before other packages that use HDF5, or build h5feed again"),
 )

@@ -127,7 +127,7 @@ def test_the_page_of_vision(number, tmp_path, monkeypatch, png):
     except h5feed.Error as error:
         if "install the wheel h5feed_images" not in str(error):
             raise
-        pytest.skip("this h5feed is a wheel without the wheel h5feed_images")
+        pytest.skip("this h5feed has no codecs of images: it is a wheel without the wheel h5feed_images, or was built without OpenCV")
 
 
 def test_the_page_of_mixtures(tmp_path, monkeypatch):

@@ -36,7 +36,8 @@ Json build_json() {
   return {{"h5feed", H5FEED_VERSION},
           {"commit", H5FEED_COMMIT},
           {"compiler", __VERSION__},
-          {"cuda_path_built", H5FEED_HAS_CUDA != 0}};
+          {"cuda_path_built", H5FEED_HAS_CUDA != 0},
+          {"image_codecs_built", H5FEED_HAS_OPENCV != 0}};
 }
 
 // Lists filters by name: those that h5feed decodes on many threads, and those that only libhdf5 decodes, one
@@ -131,6 +132,7 @@ std::string text_of(const Json& json) {
       "  one at a time   {} (through libhdf5 and its plugins)\n"
       "  not available   {}\n"
       "  plugins from    {}\n"
+      "images        {}\n"
       "CPU           {}, {} usable (bound by {})\n"
       "memory        {}, {} available (bound by {})\n"
       "memlock       {}\n",
@@ -141,6 +143,8 @@ std::string text_of(const Json& json) {
       names(hdf5["filters"]["decoded_by_h5feed"]), names(hdf5["filters"]["only_through_libhdf5"]),
       names(hdf5["filters"]["not_available"]),
       hdf5["plugin_folders"].empty() ? "none: HDF5_PLUGIN_PATH is not set" : names(hdf5["plugin_folders"]),
+      json["build"]["image_codecs_built"].get<bool>() ? "decoded by OpenCV and libjpeg-turbo"
+                                                      : "not decoded: h5feed was built without OpenCV",
       text(machine["cpu"]), machine["cores"].get<unsigned>(), text(machine["cores_bound_by"]),
       bytes(machine["memory_bytes"]), bytes(machine["available_bytes"]), text(machine["memory_bound_by"]),
       json["memlock_bytes"].is_null()

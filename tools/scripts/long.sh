@@ -4,7 +4,7 @@
 # tests' own code under UndefinedBehaviorSanitizer; the LibTorch adapter, the command line and the commands that measure under
 # AddressSanitizer; the Python package there, too; 200 kills of repack at random moments; random runs of the loader for half
 # an hour in release and under each sanitizer; 1,200 files of every form by an old and a new h5py, with the filters of
-# plugins; pages of h5feed report in a browser; and two minutes of every fuzz target.
+# plugins; pages of h5feed report in a browser; all tests of a build without OpenCV, LibTorch and CUDA; and two minutes of every fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -52,4 +52,8 @@ for preset in release asan-ubsan tsan; do
 done
 corpus
 tools/scripts/python_asan.sh
+
+cmake --preset release -B build/bare -DH5FEED_COMPILE_TOGETHER=ON -DH5FEED_WITH_OPENCV=OFF -DH5FEED_WITH_TORCH=OFF -DH5FEED_WITH_CUDA=OFF
+cmake --build build/bare
+ctest --test-dir build/bare -j "$(nproc)" --output-on-failure
 tools/scripts/fuzz.sh 120

@@ -2,6 +2,7 @@
 // Random decisions of one run: the same seed makes the same ones.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>

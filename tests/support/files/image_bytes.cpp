@@ -3,10 +3,13 @@
 
 #include <zlib.h>
 
-#include <opencv2/imgcodecs.hpp>
-#include <opencv2/imgproc.hpp>
 #include <stdexcept>
 #include <string_view>
+
+#ifdef H5FEED_TEST_IMAGES
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+#endif
 
 namespace h5feed::test {
 namespace {
@@ -52,6 +55,7 @@ Bytes small_png(unsigned depth, unsigned color_type, const std::vector<unsigned 
 
 }  // namespace
 
+#ifdef H5FEED_TEST_IMAGES
 cv::Mat picture(int height, int width, int channels, unsigned seed, int depth) {
   cv::Mat image(height, width, CV_MAKETYPE(depth, channels));
   cv::RNG random(seed + 1);
@@ -67,6 +71,19 @@ Bytes encoded(const cv::Mat& image, const std::string& extension) {
   const auto span = std::as_bytes(std::span(bytes));
   return {span.begin(), span.end()};
 }
+
+Bytes planes(const cv::Mat& image, bool from_bgr) {
+  std::vector<cv::Mat> channels;
+  cv::split(image, channels);
+  if (from_bgr && channels.size() >= 3) std::swap(channels[0], channels[2]);
+  Bytes bytes;
+  for (const cv::Mat& channel : channels) {
+    const auto* const begin = reinterpret_cast<const std::byte*>(channel.data);
+    bytes.insert(bytes.end(), begin, begin + channel.total() * channel.elemSize());
+  }
+  return bytes;
+}
+#endif
 
 Bytes with_orientation(const Bytes& jpeg, unsigned orientation) {
   Bytes result(jpeg.begin(), jpeg.begin() + 2);
@@ -130,18 +147,6 @@ void write_ragged(const H5TestFile& file, const std::string& path, const std::ve
   if (rows > 0) {
     require(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, elements.data()), "H5Dwrite");
   }
-}
-
-Bytes planes(const cv::Mat& image, bool from_bgr) {
-  std::vector<cv::Mat> channels;
-  cv::split(image, channels);
-  if (from_bgr && channels.size() >= 3) std::swap(channels[0], channels[2]);
-  Bytes bytes;
-  for (const cv::Mat& channel : channels) {
-    const auto* const begin = reinterpret_cast<const std::byte*>(channel.data);
-    bytes.insert(bytes.end(), begin, begin + channel.total() * channel.elemSize());
-  }
-  return bytes;
 }
 
 }  // namespace h5feed::test

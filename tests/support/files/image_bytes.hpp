@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds encoded images, and datasets of them.
+// Builds encoded images, and datasets of them. What needs OpenCV is there if H5FEED_TEST_IMAGES is defined.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <opencv2/core.hpp>
 #include <string>
 #include <vector>
+
+#ifdef H5FEED_TEST_IMAGES
+#include <opencv2/core.hpp>
+#endif
 
 #include "support/files/bytes.hpp"
 #include "support/files/h5_test_file.hpp"
 
 namespace h5feed::test {
 
+#ifdef H5FEED_TEST_IMAGES
 /// Returns a smooth picture with noise, in CV_8U or CV_16U; each `seed` gives another one.
 cv::Mat picture(int height, int width, int channels, unsigned seed, int depth = CV_8U);
 
 /// Encodes an image; `extension` is ".jpg" or ".png". Throws std::runtime_error if OpenCV cannot encode it.
 Bytes encoded(const cv::Mat& image, const std::string& extension);
+
+/// Returns pixels as loaders deliver them, channel after channel; with `from_bgr`, `image` has them as B, G,
+/// R.
+Bytes planes(const cv::Mat& image, bool from_bgr = true);
+#endif
 
 /// Returns `jpeg` with an EXIF orientation (1 … 8) inserted.
 Bytes with_orientation(const Bytes& jpeg, unsigned orientation);
@@ -47,9 +56,5 @@ struct RaggedStorage {
 /// Writes a dataset of shape (N) of variable-length uint8.
 void write_ragged(const H5TestFile& file, const std::string& path, const std::vector<Bytes>& values,
                   const RaggedStorage& storage = {});
-
-/// Returns pixels as loaders deliver them, channel after channel; with `from_bgr`, `image` has them as B, G,
-/// R.
-Bytes planes(const cv::Mat& image, bool from_bgr = true);
 
 }  // namespace h5feed::test

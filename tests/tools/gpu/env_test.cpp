@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "h5feed/config.hpp"
 #include "support/programs/fake_gpus.hpp"
 
 namespace h5feed::test {
@@ -31,6 +32,9 @@ TEST_F(Env, shows_versions_limits_and_gpus) {
   EXPECT_EQ(facts["nvidia"]["gpus"].size(), 2u);
   EXPECT_EQ(facts["nvidia"]["gpus"][0]["memory_free_bytes"], 300);
   EXPECT_TRUE(facts["numa"].is_array());
+  EXPECT_EQ(facts["build"]["image_codecs_built"], H5FEED_HAS_OPENCV != 0);
+  EXPECT_THAT(result.out,
+              HasSubstr(H5FEED_HAS_OPENCV ? "images        decoded by OpenCV" : "images        not decoded"));
 }
 
 TEST_F(Env, works_without_a_driver) {

@@ -7,9 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <opencv2/imgcodecs.hpp>
 #include <string>
 #include <vector>
+
+#ifdef H5FEED_TEST_IMAGES
+#include <opencv2/imgcodecs.hpp>
+#endif
 
 #include "store/hdf5/h5_file.hpp"
 #include "support/files/h5_test_file.hpp"
@@ -25,18 +28,6 @@ using ::testing::HasSubstr;
 
 void write_text(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
-}
-
-// A PNG keeps its pixels: `color` everywhere, in blue, green, red.
-void write_image(const std::filesystem::path& path, int height, int width, const cv::Scalar& color) {
-  std::filesystem::create_directories(path.parent_path());
-  ASSERT_TRUE(cv::imwrite(path.string(), cv::Mat(height, width, CV_8UC3, color)));
-}
-
-void write_classes(const TempDir& dir) {
-  write_image(dir / "photos/dog/b.png", 8, 8, {3, 2, 1});
-  write_image(dir / "photos/cat/a.png", 8, 8, {30, 20, 10});
-  write_image(dir / "photos/cat/deep/c.png", 4, 4, {60, 50, 40});
 }
 
 std::vector<std::string> class_names(const std::filesystem::path& path, const std::string& dataset) {
@@ -67,6 +58,19 @@ std::vector<int> values(const TempDir& dir, const std::string& dataset) {
     result.push_back(std::to_integer<int>(byte));
   }
   return result;
+}
+
+#ifdef H5FEED_TEST_IMAGES
+// A PNG keeps its pixels: `color` everywhere, in blue, green, red.
+void write_image(const std::filesystem::path& path, int height, int width, const cv::Scalar& color) {
+  std::filesystem::create_directories(path.parent_path());
+  ASSERT_TRUE(cv::imwrite(path.string(), cv::Mat(height, width, CV_8UC3, color)));
+}
+
+void write_classes(const TempDir& dir) {
+  write_image(dir / "photos/dog/b.png", 8, 8, {3, 2, 1});
+  write_image(dir / "photos/cat/a.png", 8, 8, {30, 20, 10});
+  write_image(dir / "photos/cat/deep/c.png", 4, 4, {60, 50, 40});
 }
 
 TEST(PackImages, stores_pixels_labels_and_class_names_of_folders) {
@@ -267,6 +271,7 @@ TEST(PackImages, explains_wrong_usage) {
   EXPECT_THAT(error({"--csv", "nowhere.csv"}, 1), ::testing::StartsWith("nowhere.csv: "));
   EXPECT_THAT(names_in(dir.path()), ElementsAre("photos", "pipe"));
 }
+#endif
 
 std::string npy(const std::string& header, const std::string& values) {
   std::string text = header;
