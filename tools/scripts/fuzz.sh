@@ -1,21 +1,31 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the fuzz targets and runs each for SECONDS, on a fresh corpus that starts from the target's own
-# seeds, as many at a time as there are CPUs. Fails on a finding and prints the path of its input.
+# Builds the fuzz targets and runs each, as many at a time as there are CPUs, from the target's own seeds and the inputs
+# that are kept in tests/fuzz/corpus. Prints executions and what they covered (edges of the program). Fails on a finding and
+# prints the path of its input.
 #   tools/scripts/fuzz.sh SECONDS [TARGET ...]     without TARGET: all; a target is named as in tests/fuzz/CMakeLists.txt
+#   tools/scripts/fuzz.sh runs=N [TARGET ...]      N executions each, none of which may take 2 s
+#   tools/scripts/fuzz.sh keep [TARGET ...]        adds to tests/fuzz/corpus what the last run found, as few inputs as cover it
 # Needs the packages of tools/install_deps.sh --sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-if [[ ! ${1:-} =~ ^[1-9][0-9]*$ ]]; then
+how=${1:-}
+if [[ $how =~ ^[1-9][0-9]*$ ]]; then
+  limits="-max_total_time=$how -timeout=10"
+elif [[ $how =~ ^runs=[1-9][0-9]*$ ]]; then
+  limits="-$how -timeout=2"
+elif [ "$how" = keep ]; then
+  limits=
+else
   sed -n 's/^#   //p' "$0" >&2
   exit 2
 fi
-seconds=$1
 shift
 tools/scripts/build.sh asan-ubsan fuzz_targets
 programs=$PWD/build/asan-ubsan/tests/fuzz
 runs=$PWD/build/asan-ubsan/fuzz_runs
+kept=$PWD/tests/fuzz/corpus
 mapfile -t known <"$programs/targets.txt"
 targets=("$@")
 [ $# -gt 0 ] || targets=("${known[@]}")
@@ -26,27 +36,44 @@ for target in "${targets[@]}"; do
   fi
 done
 
+# keep_target TARGET: replaces the kept corpus by one of the last run's inputs that cover the same.
+keep_target() {
+  local target=$1 folder=$runs/$1
+  rm -rf "$folder/kept"
+  mkdir -p "$folder/kept" "$kept"
+  "$programs/$target" -merge=1 -max_len=4096 "$folder/kept" "$folder/corpus" >"$folder/merge.log" 2>&1
+  # The same inputs make the same archive.
+  tar -C "$folder/kept" --sort=name --owner=0 --group=0 --mode=644 --mtime=@0 -cJf "$kept/$target.tar.xz" .
+  printf '%-20s %6s inputs, %s bytes\n' "$target" "$(find "$folder/kept" -type f | wc -l)" "$(stat -c %s "$kept/$target.tar.xz")"
+}
+
 # run_target TARGET: prints one line with executions and result; creates TARGET.failed on a finding.
 run_target() {
-  local target=$1 folder=$runs/$1 result=ok executions
+  local target=$1 folder=$runs/$1 result=ok executions edges
   rm -rf "$folder" "$runs/$target.failed"
   mkdir -p "$folder/corpus"
   "$programs/$target" "--write-seeds=$folder/corpus"
+  [ ! -f "$kept/$target.tar.xz" ] || tar -C "$folder/corpus" -xJf "$kept/$target.tar.xz"
   # Small memory limits: a decoder that allocates as much as a header claims is a finding.
-  if ! "$programs/$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
-    -malloc_limit_mb=256 -print_final_stats=1 -artifact_prefix="$folder/" "$folder/corpus" >"$folder/log" 2>&1; then
+  # shellcheck disable=SC2086  # two words
+  if ! "$programs/$target" $limits -max_len=4096 -rss_limit_mb=2048 -malloc_limit_mb=256 \
+    -print_final_stats=1 -artifact_prefix="$folder/" "$folder/corpus" >"$folder/log" 2>&1; then
     touch "$runs/$target.failed"
     tail -40 "$folder/log"
     result="FINDING, its input and log are in build/asan-ubsan/fuzz_runs/$target"
   fi
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/log")
-  printf '%-20s %12s executions in %s s: %s\n' "$target" "${executions:-unknown}" "$seconds" "$result"
+  edges=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$folder/log" | tail -1)
+  printf '%-20s %12s executions, %6s edges: %s\n' "$target" "${executions:-unknown}" "${edges:-unknown}" "$result"
 }
-export -f run_target
-export programs runs seconds
+export -f run_target keep_target
+export programs runs kept limits
 
 mkdir -p "$runs"
-printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'run_target {}'
+action=run_target
+[ "$how" != keep ] || action=keep_target
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -euo pipefail -c "$action {}"
+[ "$how" != keep ] || exit 0
 failed=()
 for target in "${targets[@]}"; do
   [ ! -e "$runs/$target.failed" ] || failed+=("$target")
@@ -55,4 +82,7 @@ if [ ${#failed[@]} -gt 0 ]; then
   echo "fuzz: findings in ${failed[*]}"
   exit 1
 fi
-echo "fuzz: ${#targets[@]} targets, ${seconds} s each, no finding"
+case $how in
+  runs=*) echo "fuzz: ${#targets[@]} targets, ${how#runs=} executions each, no finding" ;;
+  *) echo "fuzz: ${#targets[@]} targets, $how s each, no finding" ;;
+esac
