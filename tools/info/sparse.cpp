@@ -5,10 +5,14 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
 #include "store/sparse/sparse_group.hpp"
+#include "tools/program/output.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -29,6 +33,16 @@ std::string classes_of(const H5File& file, const std::vector<DatasetEntry>& entr
   return first;
 }
 
+// Throws the error with which a loader refuses the matrix or its target, such as a table of rows that falls.
+void check_opening(const H5File& file, const SparseGroup& group, DatasetOptions options) {
+  // Opening reads the table of rows; a larger one would take seconds and much memory.
+  constexpr std::uint64_t kLargestTable = 256 * kMiB;
+  if (file.describe(group.indptr()).total_bytes() > kLargestTable) return;
+  const ScopedLogSink quiet(ignore_log);
+  options.files = {file.path()};
+  Dataset::open(isolated(std::move(options)));
+}
+
 }  // namespace
 
 SparseReadings sparse_readings(const std::shared_ptr<H5File>& file,
@@ -42,10 +56,14 @@ SparseReadings sparse_readings(const std::shared_ptr<H5File>& file,
       const std::optional<SparseGroup> group = find_sparse_group(*file, path);
       if (!group) continue;
       if (!target) target = classes_of(*file, entries);
-      found.readings.push_back({fmt::format("sparse rows, {} cells of {} genes", format_count(group->rows),
-                                            format_count(group->columns)),
-                                {.data = group->path, .target = *target}});
+      OpenReading reading{fmt::format("sparse rows, {} cells of {} genes", format_count(group->rows),
+                                      format_count(group->columns)),
+                          {.data = group->path, .target = *target}};
+      check_opening(*file, *group, reading.options);
+      found.readings.push_back(std::move(reading));
     } catch (const DatasetError& error) {
+      found.problems += fmt::format("{}\n", error.what());
+    } catch (const ChunkError& error) {
       found.problems += fmt::format("{}\n", error.what());
     }
   }

@@ -13,6 +13,7 @@ namespace h5feed::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Info, prints_the_lines_that_read_sparse_rows) {
   const TempDir dir;
@@ -39,6 +40,24 @@ TEST(Info, prints_the_lines_that_read_sparse_rows) {
                                        "--num-workers", "1", "--time-budget", "1s"})
                   .exit_code,
               0);
+}
+
+TEST(Info, says_what_is_wrong_with_a_damaged_matrix_in_place_of_lines_that_read_it) {
+  const TempDir dir;
+  SparseRowsSet set = random_rows(20, 10);
+  {
+    SparseFile file(dir / "cells.h5ad");
+    file.file().createGroup("layers");
+    file.matrix("layers/whole", set, 16);
+    set.indptr[7] = set.indptr[20] + 1;
+    file.matrix("X", set, 16);
+  }
+  const ProgramResult info = run_program(dir.path(), {"info", "cells.h5ad"});
+  EXPECT_EQ(info.exit_code, 0);
+  EXPECT_THAT(info.out, HasSubstr("cells.h5ad:/X/indptr falls from "));
+  EXPECT_THAT(info.out, HasSubstr("at row 7; restore the file from a good copy\n"));
+  EXPECT_THAT(info.out, Not(HasSubstr("data=\"/X\"")));
+  EXPECT_THAT(info.out, HasSubstr("data=\"/layers/whole\""));
 }
 
 }  // namespace
