@@ -351,7 +351,7 @@ def as_numbers(samples: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
 def as_count(name: str, value: Any) -> int:
     """Returns an argument as a number from 0 to 2^64 - 1."""
     try:
-        number = operator.index(value)
+        number = operator.index(None if isinstance(value, bool) else value)
     except TypeError:
         raise TypeError(f"{name}: expected int, got {type(value).__name__}") from None
     if not 0 <= number < 2**64:

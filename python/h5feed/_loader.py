@@ -130,7 +130,7 @@ class Loader(Generic[Item]):
     # What the frameworks differ in.
 
     def _ranks(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
-        return rank or 0, 1 if world_size is None else world_size
+        return 0 if rank is None else rank, 1 if world_size is None else world_size
 
     def _adapt(self, options: dict[str, Any]) -> None:
         """Completes the options for the framework."""

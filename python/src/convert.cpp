@@ -14,6 +14,7 @@ namespace h5feed::python {
 namespace {
 
 nb::object as_index(const char* name, nb::handle value) {
+  if (PyBool_Check(value.ptr())) wrong_type(name, "int", value);  // A number to Python, and a mistake here
   PyObject* const number = PyNumber_Index(value.ptr());
   if (number == nullptr) wrong_type(name, "int", value);
   return nb::steal(number);

@@ -163,6 +163,7 @@ def test_a_missing_dataset_is_named_as_python_spells_it(gzip_file):
     ({"sample": "file"}, ValueError, 'sample: "file" is not one of "row", "dataset"'),
     ({"images": 3}, TypeError, "images"),
     ({"images": {"hight": 3}}, TypeError, "hight"),
+    ({"tiles": {"size": True}}, TypeError, "size: expected int, got bool"),
     ({"tiles": {"size": (2, 3, 4, 5)}}, TypeError, "size: expected int, .height, width. or .depth, height, width., got"),
     ({"tiles": {"size": (2, 3, 4)}}, h5feed.OptionError, "has a depth, and the images have none"),
     ({"tiles": {"size": 2, "turns": "round"}}, ValueError, '"round" is not one of'),
