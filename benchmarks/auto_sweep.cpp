@@ -66,10 +66,17 @@ class Settings {
   }
   const std::string& text(const std::string& name) const { return values_.at(name); }
   double number(const std::string& name) const { return std::stod(text(name)); }
+  // A number of repetitions.
+  std::int64_t count(const std::string& name) const {
+    const std::int64_t count = std::stoll(text(name));
+    if (count < 1) throw std::runtime_error(fmt::format("auto_sweep: {}={}; use at least 1", name, count));
+    return count;
+  }
   std::vector<std::int64_t> list(const std::string& name) const {
     std::vector<std::int64_t> numbers;
     std::istringstream in(text(name));
     for (std::string part; std::getline(in, part, ',');) numbers.push_back(std::stoll(part));
+    if (numbers.empty()) throw std::runtime_error("auto_sweep: " + name + " names no number");
     return numbers;
   }
 
@@ -140,6 +147,7 @@ int main(int argc, char** argv) {
   try {
     if (argc < 2) throw std::runtime_error("auto_sweep: name an HDF5 file");
     const Settings settings(argc, argv);
+    const std::int64_t rounds = settings.count("rounds"), pairs = settings.count("pairs");
     const auto size = static_cast<std::int64_t>(settings.number("size"));
     const auto dataset = h5feed::benchmarks::open_delayed(
         {.files = {argv[1]}, .data = settings.text("data"), .images = {.height = size, .width = size}},
@@ -153,7 +161,7 @@ int main(int argc, char** argv) {
       for (const std::int64_t prefetch : settings.list("prefetch"))
         cells.push_back({.num_workers = workers, .prefetch_factor = prefetch});
     }
-    for (double round = 0; round < settings.number("rounds"); ++round) {
+    for (std::int64_t round = 0; round < rounds; ++round) {
       for (Cell& cell : cells) measure(dataset, settings, cell);
     }
     // The best of many cells owes its rank partly to luck: it is measured anew, in turn with auto.
@@ -162,7 +170,7 @@ int main(int argc, char** argv) {
     Cell best{.num_workers = winner.num_workers, .prefetch_factor = winner.prefetch_factor};
     Cell self{.num_workers = h5feed::kAuto};
     std::vector<double> shares;
-    for (double pair = 0; pair < settings.number("pairs"); ++pair) {
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
       measure(dataset, settings, best);
       measure(dataset, settings, self);
       shares.push_back(self.rates.back() / best.rates.back());

@@ -3,7 +3,8 @@
 // rungs in turn, each in a process of its own.
 //
 //   ladder_rung FILE --rung chunks --num-workers 2
-//   ladder_rung --list      names of the rungs, from the bottom
+//   ladder_rung FILE --check    ends with an error if a rung could not train on the file, and trains nothing
+//   ladder_rung --list          names of the rungs, from the bottom
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,8 @@
 
 #include "benchmarks/peers/shared_file.hpp"
 #include "examples/program.hpp"
+#include "h5feed/error.hpp"
+#include "ladder/feed.hpp"
 #include "ladder/rungs.hpp"
 #include "ladder/settings.hpp"
 #include "ladder/training.hpp"
@@ -65,6 +68,17 @@ void print(const std::string& name, const Settings& settings) {
   }
 }
 
+// Makes the loader of the highest rung, which has the options of all.
+void check(const Settings& settings) {
+  const auto& highest = h5feed::ladder::rungs().back();
+  try {
+    h5feed::ladder::make_feed(highest.rung, settings, torch::kCPU)->start_epoch(0);
+  } catch (const h5feed::Error& error) {
+    throw std::runtime_error("rung " + std::string(highest.name) + ": " + error.what());
+  }
+  std::puts("{}");
+}
+
 void list() {
   Json names = Json::array();
   for (const RungText& rung : h5feed::ladder::rungs()) names.push_back(rung.name);
@@ -76,12 +90,13 @@ void list() {
 int main(int argc, char** argv) {
   Settings settings;
   std::string rung = "naive";
-  bool lists = false;
+  bool lists = false, checks = false;
   CLI::App app("Trains one network as one rung of the ladder does, and measures it");
   const auto option = [&](const char* name, auto& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str();
   };
   app.add_flag("--list", lists, "Print the names of the rungs as JSON");
+  app.add_flag("--check", checks, "Train nothing; fail if a rung could not train on the file");
   app.add_option("FILE", settings.file, "HDF5 file");
   option("--rung", rung, "Which rung; it includes the changes of all below it");
   option("--data", settings.data, "Dataset of the images, uint8 (N,C,H,W)");
@@ -106,6 +121,6 @@ int main(int argc, char** argv) {
     H5::Exception::dontPrint();
     if (lists) return list();
     if (settings.file.empty()) throw h5feed::OptionError("name an HDF5 file");
-    print(rung, settings);
+    checks ? check(settings) : print(rung, settings);
   });
 }

@@ -114,8 +114,15 @@ class Ladder:
         earlier["command"] = self.results["command"]
         self.results = earlier
 
+    def check(self):
+        """Ends the program if a rung could not train on the file, before the first is measured."""
+        self.call(["--check"], self.options.batch_size)
+
     def measure(self, rung, batch_size):
-        words = [self.program, self.file, "--rung", rung]
+        return self.call(["--rung", rung], batch_size)
+
+    def call(self, words, batch_size):
+        words = [self.program, self.file, *words]
         for key, value in {**self.settings, "batch_size": batch_size}.items():
             words += ["--" + key.replace("_", "-"), value]
         return answer_of(*words)
@@ -173,6 +180,7 @@ def command_line():
 def main():
     options = parse_arguments()
     ladder = Ladder(options)
+    ladder.check()
     pathlib.Path(ladder.file).read_bytes()  # the page cache is warm from the first rung on
     start = time.monotonic()
     longest = 0.0

@@ -102,6 +102,13 @@ TEST_F(Ladder, scales_the_learning_rate_with_the_batch_size_and_goes_on_with_ear
   EXPECT_THAT(refusal, HasSubstr("result.json was measured with another settings"));
 }
 
+TEST_F(Ladder, refuses_a_file_with_too_few_chunks_before_it_measures) {
+  const std::string refusal = climb({"--rounds", "1", "--order", "chunk:14"}, 1);
+  EXPECT_THAT(refusal, HasSubstr("run.py: ladder_rung: rung echo: "));
+  EXPECT_THAT(refusal, HasSubstr("chunk:14"));
+  EXPECT_THAT(refusal, Not(HasSubstr("naive")));
+}
+
 TEST_F(Ladder, a_rung_names_what_is_wrong_in_one_line) {
   const std::string program = H5FEED_BINARY_DIR "/benchmarks/ladder/ladder_rung";
   EXPECT_EQ(
