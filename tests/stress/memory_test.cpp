@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <fstream>
 #include <memory>
-#include <opencv2/core.hpp>
 #include <string>
 #include <vector>
 
@@ -18,9 +17,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/trace.hpp"
 #include "support/captured_log.hpp"
-#include "support/files/image_bytes.hpp"
 #include "support/files/sample_set.hpp"
-#include "support/files/temp_dir.hpp"
 #include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
@@ -132,47 +129,6 @@ TEST_P(MemoryBudget, bounds_what_the_process_takes) {
 
 INSTANTIATE_TEST_SUITE_P(Options, MemoryBudget, testing::ValuesIn(cases()),
                          [](const auto& of) { return std::string(of.param.name); });
-
-// Returns the most that was resident since `forget_peak`.
-std::uint64_t peak_resident_bytes() {
-  std::ifstream in("/proc/self/status");
-  for (std::string word; in >> word;) {
-    std::uint64_t kibibytes = 0;
-    if (word == "VmHWM:" && in >> kibibytes) return kibibytes * kKiB;
-  }
-  return 0;
-}
-
-void forget_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
-
-TEST(Photographs, are_decoded_within_the_budget) {
-  const test::CapturedLog quiet;
-  const TempDir dir;
-  {
-    // 34 MiB decoded; small files, so that only decoding takes memory.
-    const cv::Mat smooth(3000, 4000, CV_8UC3, cv::Scalar(40, 90, 160));
-    const H5TestFile file(dir / "photographs.h5");
-    write_ragged(file, "encoded", std::vector<Bytes>(12, encoded(smooth, ".jpg")));
-  }
-  const Dataset dataset = Dataset::open(
-      {.files = {dir / "photographs.h5"}, .data = "encoded", .images = {.height = 32, .width = 32}});
-  DataLoaderOptions options{.batch_size = 4, .cache_bytes = 1 * kMiB, .memory_budget_bytes = kGiB};
-  ASSERT_TRUE(DataLoader(dataset, options).next());  // loads the codecs
-  malloc_trim(0);
-  const std::uint64_t idle = resident_bytes();
-  forget_peak();
-  options.num_workers = 6;
-  options.memory_budget_bytes = 64 * kMiB;
-  {
-    DataLoader loader(dataset, options);
-    std::int64_t samples = 0;
-    for (const Batch& batch : loader) samples += batch.size();
-    EXPECT_EQ(samples, 12);
-  }
-  const std::uint64_t above = peak_resident_bytes() - idle;
-  EXPECT_GE(above, 30 * kMiB) << "the peak is not measured";
-  EXPECT_LE(above, (64 + 32) * kMiB) << format_bytes(above) << " above idle";
-}
 
 TEST(MemoryOverTime, stays_the_same_over_200_epochs) {
   const test::CapturedLog quiet;
