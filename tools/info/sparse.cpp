@@ -61,9 +61,9 @@ SparseReadings sparse_readings(const std::shared_ptr<H5File>& file,
                           {.data = group->path, .target = *target}};
       check_opening(*file, *group, reading.options);
       found.readings.push_back(std::move(reading));
-    } catch (const DatasetError& error) {
-      found.problems += fmt::format("{}\n", error.what());
-    } catch (const ChunkError& error) {
+    } catch (const FileError&) {
+      throw;
+    } catch (const Error& error) {
       found.problems += fmt::format("{}\n", error.what());
     }
   }

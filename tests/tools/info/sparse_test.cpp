@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "support/files/sparse_file.hpp"
 #include "support/files/temp_dir.hpp"
@@ -24,8 +26,9 @@ TEST(Info, prints_the_lines_that_read_sparse_rows) {
     file.file().createGroup("layers");
     file.matrix("layers/genes", set, 16, "csc_matrix");
     file.file().createGroup("obs");
-    file.categories("obs/batch", {0, 0}, {"a"});
-    file.categories("obs/cell_type", {0, 0}, {"B"});
+    const std::vector<std::int8_t> codes(20, 0);
+    file.categories("obs/batch", codes, {"a"});
+    file.categories("obs/cell_type", codes, {"B"});
   }
   const std::string printed = run_program(dir.path(), {"info", "cells.h5ad"}).out;
   EXPECT_THAT(printed,
