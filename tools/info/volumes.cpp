@@ -75,7 +75,7 @@ bool cut_everywhere(const DatasetInfo& info, std::size_t depth) {
 }
 
 // Returns whether a dataset of integers is named as labels are.
-bool named_as_labels(const std::string& path) {
+bool is_label_name(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
   std::ranges::transform(name, name.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -121,7 +121,7 @@ std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const Dat
   const bool certain = info.shape.size() > 3 || cut_everywhere(info, volumes->depth) ||
                        (!reading.target.empty() && !is_integer(info.dtype));
   // Labels of volumes are not data.
-  const bool labels = is_integer(info.dtype) && named_as_labels(entry.path) && !reading.target.empty();
+  const bool labels = is_integer(info.dtype) && is_label_name(entry.path) && !reading.target.empty();
   if (!certain || labels) return std::nullopt;
   const Extents extents = std::span(info.shape).subspan(volumes->depth, 3);
   reading.what = fmt::format("patches of {} of {}",
