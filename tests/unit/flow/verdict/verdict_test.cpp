@@ -350,7 +350,9 @@ TEST_F(EpochVerdict, of_headroom_repeats_the_first_batch_without_reading) {
     take_epoch(loader);
     EXPECT_EQ(loader.verdict()->batches, 4U);
     EXPECT_EQ(loader.stats().samples, 240U);
-    if (workers == 0) EXPECT_EQ(loader.stats().read_calls, reads);
+    if (workers == 0) {
+      EXPECT_EQ(loader.stats().read_calls, reads);
+    }
     EXPECT_THAT(loader.verdict()->to_string(), HasSubstr("headroom: "));
     EXPECT_THAT(loader.report(), HasSubstr("\nheadroom: ")) << "not that of the first batch";
     EXPECT_THAT(loader.report(), testing::Not(HasSubstr("per chunk and epoch")));
