@@ -5,7 +5,7 @@ import inspect
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 
@@ -350,10 +350,9 @@ def as_numbers(samples: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
 
 def as_count(name: str, value: Any) -> int:
     """Returns an argument as a number from 0 to 2^64 - 1."""
-    try:
-        number = operator.index(None if isinstance(value, bool) else value)
-    except TypeError:
-        raise TypeError(f"{name}: expected int, got {type(value).__name__}") from None
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name}: expected int, got {type(value).__name__}")
+    number = operator.index(value)
     if not 0 <= number < 2**64:
         raise OptionError(f"{name} is {number}; use a number from 0 to 2^64 - 1")
     return number

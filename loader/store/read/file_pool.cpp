@@ -123,7 +123,7 @@ std::shared_ptr<H5File> FilePool::open(const std::filesystem::path& path) {
 }
 
 PlacedObject FilePool::follow_links(std::shared_ptr<H5File> file, const std::string& path) {
-  constexpr int kMostFiles = 16;
+  constexpr int kMostLinked = 16;
   const std::string begin = fmt::format("{}: \"{}\"", file->path().string(), path);
   PlacedObject object{std::move(file), path};
   for (int files = 0;; ++files) {
@@ -134,11 +134,11 @@ PlacedObject FilePool::follow_links(std::shared_ptr<H5File> file, const std::str
                                      object.file->path().string(), object.path));
     }
     const std::string link = fmt::format("{} leads into another file, {}, ", begin, end.other_file);
-    if (files == kMostFiles) {
+    if (files == kMostLinked) {
       throw DatasetError(
           fmt::format("{}after {} others; name the dataset in its own file, or replace the links "
                       "if they lead in a circle",
-                      link, kMostFiles));
+                      link, kMostLinked));
     }
     const std::filesystem::path other =
         find_named_file(object.file->path(), end.other_file, "HDF5_EXT_PREFIX");
