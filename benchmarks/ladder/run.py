@@ -66,7 +66,7 @@ def answer_of(*command):
     """Runs a program and returns the JSON that it prints; ends this one with its error."""
     run = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if run.returncode != 0:
-        sys.exit(f"run.py: {pathlib.Path(command[0]).name}: {(run.stderr or run.stdout).strip()}")
+        sys.exit(f"run.py: {(run.stderr or run.stdout).strip()}")  # which begins with the name of the program
     return json.loads(run.stdout)
 
 
