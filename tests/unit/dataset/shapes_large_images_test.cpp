@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr ImageOptions kSmall = {.height = 16, .width = 16};
+const ImageOptions kSmall = {.height = 16, .width = 16};
 
 class LargeImages : public Images {
  protected:
