@@ -37,7 +37,7 @@ class SwmrWriter {
 
   /// Appends rows to both datasets, flushes each, and waits for that.
   void append(std::uint64_t rows) { command('a', rows); }
-  /// As `append`, to /x only.
+  /// Appends rows to /x only, flushes it, and waits for that.
   void append_to_x(std::uint64_t rows) { command('x', rows); }
   /// Extends /x and flushes it, without writing values.
   void extend_x(std::uint64_t rows) { command('e', rows); }
