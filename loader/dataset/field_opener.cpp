@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/files/natural_order.hpp"
 #include "base/interrupt.hpp"
-#include "base/natural_order.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/path_pattern.hpp"

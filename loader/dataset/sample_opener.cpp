@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/files/natural_order.hpp"
 #include "base/interrupt.hpp"
-#include "base/natural_order.hpp"
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/episode_opener.hpp"

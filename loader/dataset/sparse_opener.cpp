@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "base/natural_order.hpp"
+#include "base/files/natural_order.hpp"
 #include "base/system_limits.hpp"
 #include "base/with_type.hpp"
 #include "dataset/dataset_state.hpp"

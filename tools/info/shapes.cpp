@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "base/natural_order.hpp"
+#include "base/files/natural_order.hpp"
 #include "dataset/geometry.hpp"
 #include "tools/info/volumes.hpp"
 #include "tools/program/table.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <system_error>
 
-#include "base/natural_order.hpp"
+#include "base/files/natural_order.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {

@@ -9,8 +9,9 @@
 namespace h5feed {
 
 /// Returns the paths as given, with each pattern (wildcards of glob(7)) replaced by the files that it
-/// matches, in natural order (base/natural_order.hpp). A path that exists literally is not a pattern. Throws
-/// OptionError if the list is empty, FileError if a pattern matches nothing or its folder cannot be listed.
+/// matches, in natural order (base/files/natural_order.hpp). A path that exists literally is not a pattern.
+/// Throws OptionError if the list is empty, FileError if a pattern matches nothing or its folder cannot be
+/// listed.
 std::vector<std::filesystem::path> expand_files(std::span<const std::filesystem::path> files);
 
 }  // namespace h5feed

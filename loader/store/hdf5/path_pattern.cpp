@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "base/natural_order.hpp"
+#include "base/files/natural_order.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/dataset_names.hpp"

@@ -17,12 +17,12 @@ std::vector<std::string_view> components_of(std::string_view path);
 /// wildcards.
 std::vector<std::string_view> wildcard_names(std::string_view path, std::string_view pattern);
 
-/// The paths that `pattern` stands for, absolute, in natural order (base/natural_order.hpp). Wildcards of
-/// fnmatch(3) stand for names within one group: "data/demo_*/obs/image". What follows the last wildcard has
-/// to be in every group that it matches. Without wildcards, or where the path exists as it stands: the path
-/// itself, looked for by who opens it.
-/// Throws DatasetError for a pattern that nothing matches, and for a group that lacks the rest of the path,
-/// naming it and what it has; FileError where libhdf5 cannot list a group.
+/// The paths that `pattern` stands for, absolute, in natural order (base/files/natural_order.hpp). Wildcards
+/// of fnmatch(3) stand for names within one group: "data/demo_*/obs/image". What follows the last wildcard
+/// has to be in every group that it matches. Without wildcards, or where the path exists as it stands: the
+/// path itself, looked for by who opens it. Throws DatasetError for a pattern that nothing matches, and for a
+/// group that lacks the rest of the path, naming it and what it has; FileError where libhdf5 cannot list a
+/// group.
 std::vector<std::string> expand_path(const H5File& file, const std::string& pattern,
                                      const PathOption& option);
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/natural_order.hpp"
+#include "base/files/natural_order.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "store/read/file_pool.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/natural_order.hpp"
+#include "base/files/natural_order.hpp"
 
 #include <algorithm>
 #include <cstddef>
