@@ -14,6 +14,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "store/read/file_pool.hpp"
+#include "support/files/bytes.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/identity_filter.hpp"
 #include "support/files/temp_dir.hpp"
@@ -46,11 +47,7 @@ class ManyFiles {
       file.write("labels", labels);
     }
     images_.insert(images_.end(), images.begin(), images.end());
-    for (const std::byte label : labels) {
-      const auto wide = std::to_integer<std::int64_t>(label);
-      const auto* const bytes = reinterpret_cast<const std::byte*>(&wide);
-      labels_.insert(labels_.end(), bytes, bytes + sizeof wide);
-    }
+    append_as_labels(labels_, labels);
     files_.push_back(path);
     return path;
   }

@@ -12,6 +12,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "support/files/bytes.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/loaders/loaded_rows.hpp"
@@ -39,11 +40,7 @@ class Links : public testing::TestWithParam<Isolation> {
     file.write("train/images", images);
     file.write("train/labels", labels);
     images_.insert(images_.end(), images.begin(), images.end());
-    for (const std::byte label : labels) {
-      const auto wide = std::to_integer<std::int64_t>(label);
-      const auto* const bytes = reinterpret_cast<const std::byte*>(&wide);
-      labels_.insert(labels_.end(), bytes, bytes + sizeof wide);
-    }
+    append_as_labels(labels_, labels);
   }
 
   static void link(const H5TestFile& file, const std::string& to_file, const char* to, const char* name) {
