@@ -82,7 +82,7 @@ class TargetDecoder final : public ImageDecoder {
     if (!header) return {};
     const bool unchanged = target_.color == Color::unchanged;
     const bool same_size = header->height == extent.height && header->width == extent.width;
-    const std::uint64_t work = header->pixels() * header->work_bytes_per_pixel;
+    const std::uint64_t work = header->work_bytes();
     // Decoded straight into the sample, see ImageCalls::decode_quickly.
     if (header->jpeg && !header->may_turn && !unchanged && same_size)
       return {header->height, header->width, work};

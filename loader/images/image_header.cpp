@@ -3,29 +3,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <string_view>
+
+#include "images/header_bytes.hpp"
+#include "images/raster_headers.hpp"
+#include "images/tiff_directory.hpp"
 
 namespace h5feed {
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
-bool has_text(Bytes bytes, std::size_t at, std::string_view text) noexcept {
-  return bytes.size() >= at + text.size() && std::memcmp(bytes.data() + at, text.data(), text.size()) == 0;
-}
-
-std::uint64_t big_endian(Bytes bytes, std::size_t at, std::size_t count) noexcept {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < count; ++i) value = value << 8 | std::to_integer<std::uint64_t>(bytes[at + i]);
-  return value;
-}
-
-std::uint64_t little_endian(Bytes bytes, std::size_t at, std::size_t count) noexcept {
-  std::uint64_t value = 0;
-  for (std::size_t i = count; i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(bytes[at + i]);
-  return value;
-}
+using Bytes = HeaderBytes;
 
 bool is_start_of_frame(std::uint64_t marker) noexcept {
   return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
@@ -133,12 +119,19 @@ std::optional<ImageHeader> bmp_header(Bytes bytes) noexcept {
   return ImageHeader{.height = side(22), .width = side(18), .channels = 4};
 }
 
+std::uint64_t product_up_to(std::uint64_t a, std::uint64_t b, std::uint64_t most) noexcept {
+  std::uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? most : std::min(product, most);
+}
+
 }  // namespace
 
 std::uint64_t ImageHeader::pixels() const noexcept {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
-  std::uint64_t product = 0;
-  return __builtin_mul_overflow(height, width, &product) ? kMost : std::min(product, kMost);
+  return product_up_to(height, width, std::uint64_t{1} << 50);
+}
+
+std::uint64_t ImageHeader::work_bytes() const noexcept {
+  return product_up_to(pixels(), work_bytes_per_pixel, std::uint64_t{1} << 60);
 }
 
 std::optional<ImageHeader> read_image_header(Bytes encoded) noexcept {
@@ -146,29 +139,22 @@ std::optional<ImageHeader> read_image_header(Bytes encoded) noexcept {
   if (has_text(encoded, 0, "\x89PNG\r\n\x1A\n")) return png_header(encoded);
   if (has_text(encoded, 0, "RIFF") && has_text(encoded, 8, "WEBP")) return webp_header(encoded);
   if (has_text(encoded, 0, "BM")) return bmp_header(encoded);
+  if (has_text(encoded, 0, "II") || has_text(encoded, 0, "MM")) return tiff_header(encoded);
+  if (has_text(encoded, 0, "\xFF\x4F") || has_text(encoded, 4, "jP  \r\n\x87\n"))
+    return jpeg2000_header(encoded);
+  if (has_text(encoded, 0, "P") && encoded.size() > 1 && encoded[1] >= std::byte{'1'} &&
+      encoded[1] <= std::byte{'6'})
+    return pnm_header(encoded);
   return std::nullopt;
 }
 
 bool exif_may_turn(Bytes segment) noexcept {
-  constexpr std::size_t kTiff = 6, kEntry = 12;
-  if (segment.size() < kTiff + 2) return false;
+  constexpr std::size_t kTiff = 6;
+  if (segment.size() < kTiff) return false;
   const Bytes tiff = segment.subspan(kTiff);
-  const bool little = has_text(tiff, 0, "II");
-  if (!little && !has_text(tiff, 0, "MM")) return false;  // For example XMP
-  const auto number = [&](std::size_t at, std::size_t count) {
-    return static_cast<std::size_t>(little ? little_endian(tiff, at, count) : big_endian(tiff, at, count));
-  };
-  if (tiff.size() < 8 || number(2, 2) != 42) return true;
-  const std::size_t directory = number(4, 4);
-  if (directory > tiff.size() - 2) return true;
-  const std::size_t entries = number(directory, 2);
-  if (directory + 2 + entries * kEntry > tiff.size()) return true;
-  for (std::size_t entry = 0; entry < entries; ++entry) {
-    const std::size_t at = directory + 2 + entry * kEntry;
-    const bool upright_short = number(at + 2, 2) == 3 && number(at + 4, 4) == 1 && number(at + 8, 2) == 1;
-    if (number(at, 2) == 0x0112 && !upright_short) return true;
-  }
-  return false;
+  if (!has_text(tiff, 0, "II") && !has_text(tiff, 0, "MM")) return false;  // For example XMP
+  const std::optional<TiffDirectory> directory = TiffDirectory::of(tiff);
+  return !directory || directory->may_turn();
 }
 
 }  // namespace h5feed

@@ -14,7 +14,7 @@ struct ImageHeader {
   std::uint64_t height = 0;
   std::uint64_t width = 0;
   std::uint64_t channels = 0;     ///< Channels that OpenCV decodes it to if they stay unchanged
-  std::uint64_t value_bytes = 1;  ///< Bytes of a value if it stays unchanged: 1 or 2
+  std::uint64_t value_bytes = 1;  ///< Bytes of a value if it stays unchanged: 1, 2, 4 or 8
   bool jpeg = false;
   /// Whether the decoder may turn the image, which takes a second copy of it.
   bool may_turn = false;
@@ -23,10 +23,13 @@ struct ImageHeader {
 
   /// Returns the number of pixels, at most 2⁵⁰.
   std::uint64_t pixels() const noexcept;
+
+  /// Returns the bytes of the decoder's own for all pixels, at most 2⁶⁰.
+  std::uint64_t work_bytes() const noexcept;
 };
 
-/// Reads the header of a JPEG, PNG, WebP or BMP. Returns nothing for other formats, and for headers that are
-/// damaged. Thread-safe.
+/// Reads the header of a JPEG, PNG, WebP, BMP, TIFF, JPEG 2000, PBM, PGM or PPM. Returns nothing for other
+/// formats, and for headers that are damaged. Thread-safe.
 std::optional<ImageHeader> read_image_header(std::span<const std::byte> encoded) noexcept;
 
 /// Returns whether an APP1 segment of a JPEG may state an orientation other than the default (Exif 2.3, 4.6:

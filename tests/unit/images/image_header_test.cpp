@@ -6,6 +6,8 @@
 
 #include <opencv2/imgcodecs.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/files/image_bytes.hpp"
@@ -34,6 +36,14 @@ TEST(ImageHeader, tells_the_size_and_the_channels_that_opencv_decodes) {
   }
   images.push_back(encoded(picture(21, 34, 3, 1), ".bmp"));
   images.push_back(encoded_with(picture(21, 34, 3, 1), ".webp", {cv::IMWRITE_WEBP_QUALITY, 101}));
+  for (const int depth : {CV_8U, CV_16U}) {
+    for (const int channels : {1, 3, 4})
+      images.push_back(encoded(picture(21, 34, channels, 1, depth), ".tiff"));
+    for (const int channels : {1, 3}) {
+      images.push_back(encoded(picture(21, 34, channels, 1, depth), ".jp2"));
+      images.push_back(encoded(picture(21, 34, channels, 1, depth), ".pnm"));
+    }
+  }
   for (std::size_t i = 0; i < images.size(); ++i) {
     const cv::Mat pixels = decoded(images[i], cv::IMREAD_UNCHANGED);
     const std::optional<ImageHeader> header = read_image_header(images[i]);
@@ -59,9 +69,60 @@ TEST(ImageHeader, tells_what_jpegs_take_while_they_are_decoded) {
   EXPECT_EQ(read_image_header(cmyk_jpeg())->channels, 3U);
 }
 
+// A TIFF of one directory, whose entries are SHORTs (TIFF 6.0, section 2).
+Bytes tiff_of(const std::vector<std::pair<std::uint16_t, std::uint16_t>>& entries, bool big) {
+  Bytes bytes;
+  const auto add = [&](std::uint64_t value, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) bytes.push_back(static_cast<std::byte>(value >> 8 * i));
+  };
+  const std::size_t wide = big ? 8 : 4;
+  add(0x4949, 2);
+  add(big ? 43 : 42, 2);
+  if (big) add(8, 4);  // Bytes of an offset, and a reserved 0
+  add(2 * wide, wide);
+  add(entries.size(), big ? 8 : 2);
+  for (const auto& [tag, value] : entries) {
+    add(tag, 2);
+    add(3, 2);
+    add(1, wide);
+    add(value, wide);
+  }
+  return bytes;
+}
+
+TEST(ImageHeader, of_tiffs_counts_tiles_that_are_larger_than_the_image) {
+  for (const bool big : {false, true}) {
+    const std::optional<ImageHeader> strips = read_image_header(tiff_of({{256, 40}, {257, 10}}, big));
+    ASSERT_TRUE(strips);
+    EXPECT_EQ(strips->pixels(), 400U);
+    EXPECT_EQ(strips->work_bytes_per_pixel, 4U);
+    EXPECT_FALSE(strips->may_turn);
+    const std::optional<ImageHeader> tiles = read_image_header(
+        tiff_of({{256, 40}, {257, 10}, {258, 16}, {277, 3}, {322, 100}, {323, 101}, {274, 6}}, big));
+    ASSERT_TRUE(tiles);
+    EXPECT_EQ(tiles->channels * tiles->value_bytes, 6U);
+    EXPECT_EQ(tiles->work_bytes_per_pixel, 152U);  // 10,100 pixels of 6 bytes for 400
+    EXPECT_TRUE(tiles->may_turn);
+    EXPECT_EQ(read_image_header(tiff_of({{256, 40}, {257, 10}, {278, 2}}, big))->work_bytes_per_pixel, 1U);
+    EXPECT_FALSE(read_image_header(tiff_of({{256, 40}}, big)));
+  }
+}
+
+TEST(ImageHeader, of_portable_pixmaps_may_have_comments_and_bits) {
+  const auto header = [](std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return read_image_header(bytes);
+  };
+  EXPECT_EQ(header("P3 # red\n2\t1 # two wide\n65535\n")->value_bytes, 2U);
+  EXPECT_EQ(header("P4\n9 300\n")->pixels(), 2700U);
+  EXPECT_FALSE(header("P6\n# never ends"));
+  EXPECT_FALSE(header("P5 0 7 255\n"));
+  EXPECT_EQ(header("P5 99999999999999999999 2 255\n")->width, 0xFFFFFFFFU);
+}
+
 TEST(ImageHeader, of_any_bytes_is_read_within_them) {
   const cv::Mat image = picture(24, 40, 3, 1);
-  for (const char* const extension : {".jpg", ".png", ".webp", ".bmp"}) {
+  for (const char* const extension : {".jpg", ".png", ".webp", ".bmp", ".tiff", ".jp2", ".pnm"}) {
     const Bytes whole = encoded(image, extension);
     for (std::size_t size = 0; size < whole.size(); ++size) {
       // A vector of its own, so that AddressSanitizer sees reads beyond the end.
@@ -75,9 +136,11 @@ TEST(ImageHeader, of_any_bytes_is_read_within_them) {
     }
   }
   EXPECT_FALSE(read_image_header({}));
-  EXPECT_FALSE(read_image_header(encoded(image, ".tiff")));
+  EXPECT_FALSE(read_image_header(Bytes(100)));
   const ImageHeader huge{.height = ~std::uint64_t{0}, .width = ~std::uint64_t{0}};
   EXPECT_EQ(huge.pixels(), std::uint64_t{1} << 50);
+  const ImageHeader layered{.height = 1U << 20, .width = 1U << 20, .work_bytes_per_pixel = ~std::uint64_t{0}};
+  EXPECT_EQ(layered.work_bytes(), std::uint64_t{1} << 60);
 }
 
 }  // namespace
