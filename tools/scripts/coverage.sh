@@ -10,13 +10,13 @@ tools/install_deps.sh --sanitizers
 build=build/coverage
 flags="-O1 -g1 -fprofile-instr-generate -fcoverage-mapping"
 cmake --preset asan-ubsan -B "$build" -DH5FEED_SANITIZE= -DH5FEED_BUILD_FUZZERS=OFF -DH5FEED_BUILD_PYTHON=OFF \
-  -DH5FEED_COMPILE_TOGETHER=OFF -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO= \
+  -DH5FEED_COMPILE_TOGETHER=ON -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO= \
   >"$build.log" 2>&1 || { cat "$build.log" >&2; exit 1; }
 cmake --build "$build"
 
 rm -rf "$build/profiles"
 # A test that fails has covered what it covered; the suites are judged elsewhere.
-LLVM_PROFILE_FILE="$PWD/$build/profiles/%p-%m.profraw" ctest --test-dir "$build" -j "$(nproc)" --output-on-failure "$@" || true
+LLVM_PROFILE_FILE="$PWD/$build/profiles/%4m.profraw" ctest --test-dir "$build" -j "$(nproc)" --output-on-failure "$@" || true
 
 find "$build/profiles" -name '*.profraw' >"$build/profiles.txt"
 llvm-profdata-14 merge -sparse -f "$build/profiles.txt" -o "$build/merged.profdata"
