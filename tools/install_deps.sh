@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages (12 and 13) that h5feed is built from. If they are installed already, does nothing
 # and needs no root; otherwise uses sudo, or prints the command to run and exits 1.
-#   tools/install_deps.sh [--format] [--sanitizers] [--python] [--corpus] [--network] [--browser]
+#   tools/install_deps.sh [--format] [--sanitizers] [--python] [--corpus] [--network] [--browser] [--packages]
 #     --format      also the formatter that .ci/run checks with, clang-format 14; Debian 12 only
 #     --sanitizers  also Clang 14, the compiler of the sanitizer presets, with its sanitizers and libFuzzer;
 #                   Debian 12 only
 #     --python      also the headers of Python and its module venv, for the Python package, and make and xz, for its wheels
 #     --browser     also Chromium, in which tools/scripts/browser_check.sh opens pages of h5feed report
 #     --corpus      also Debian's own h5py, an old one, which writes a part of the corpus (tests/conformance/corpus)
+#     --packages    also what makes Debian packages (tools/scripts/deb.sh)
 #     --network     also ip, with which examples/cluster/try_namespaces.sh makes hosts of network namespaces
 set -euo pipefail
 
@@ -43,6 +44,7 @@ for argument in "$@"; do
     --corpus) packages+=(python3-h5py) ;;
     --network) packages+=(iproute2) ;;
     --browser) packages+=(chromium) ;;
+    --packages) packages+=(dpkg-dev file) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac
 done
