@@ -233,6 +233,11 @@ int check(const CheckArguments& arguments) {
                     printable(arguments.file)));
   }
 
+  if (const std::vector<ExternalLink> links = file->list_external_links(); !links.empty()) {
+    say(fmt::format("{}: links into other files are not followed: {}; check these files, too",
+                    printable(arguments.file), printable(list_text(links))));
+  }
+
   double total_bytes = 0;
   for (const CheckEntry& entry : entries) {
     if (entry.info) total_bytes += static_cast<double>(entry.info->total_bytes()) * settings.sample;

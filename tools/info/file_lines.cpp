@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/byte_units.hpp"
-#include "tools/program/output.hpp"
+#include "store/hdf5/dataset_names.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -21,6 +21,10 @@ std::string file_lines(const H5File& file, const std::string& name, std::uint64_
                        std::size_t num_datasets, const StorageKind& storage) {
   std::string text = fmt::format("{}: {}, {} {}, on {}\n", printable(name), format_bytes(bytes), num_datasets,
                                  num_datasets == 1 ? "dataset" : "datasets", storage_text(storage));
+  if (const std::vector<ExternalLink> links = file.list_external_links(); !links.empty()) {
+    text += fmt::format("links into other files, which loaders follow and info does not: {}\n",
+                        printable(list_text(links)));
+  }
   if (file.swmr_writer()) {
     text += fmt::format(
         "a SWMR writer has it open: loaders read the rows that are complete when they open it, and later "
@@ -29,6 +33,13 @@ std::string file_lines(const H5File& file, const std::string& name, std::uint64_
         printable(name));
   }
   return text;
+}
+
+Json links_json(const H5File& file) {
+  Json json = Json::array();
+  for (const ExternalLink& link : file.list_external_links())
+    json.push_back({{"path", link.path}, {"other_file", link.other_file}, {"other_path", link.other_path}});
+  return json;
 }
 
 }  // namespace h5feed::cli

@@ -291,7 +291,8 @@ int info(const InfoArguments& arguments) {
                {"file_bytes", file_bytes},
                {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
                {"swmr_writer", file->swmr_writer()},
-               {"datasets", Json::array()}};
+               {"datasets", Json::array()},
+               {"links", links_json(*file)}};
   std::string geometry, forecasts, warnings, readings;
   for (const Entry& entry : entries) {
     table.add_row(table_row(entry));

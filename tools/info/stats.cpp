@@ -41,7 +41,7 @@ std::vector<DatasetInfo> chosen(const H5File& file, const std::string& only) {
     if (dtype && looks_like_images(entry.shape, *dtype)) infos.push_back(file.describe(entry.path));
   }
   if (infos.empty()) {
-    throw DatasetError(no_images_text(file.path().string(), entries) + ". Name one with --data");
+    throw DatasetError(no_images_text(file, entries) + ". Name one with --data");
   }
   return infos;
 }

@@ -92,7 +92,7 @@ std::vector<std::string> chosen_paths(const H5File& file, std::vector<DatasetEnt
     if (dtype && looks_like_images(entry.shape, *dtype)) paths.push_back(entry.path);
   }
   if (paths.empty()) {
-    throw DatasetError(no_images_text(arguments.in, entries) + ". Name those to repack with --dataset");
+    throw DatasetError(no_images_text(file, entries) + ". Name those to repack with --dataset");
   }
   return paths;
 }

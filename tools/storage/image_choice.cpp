@@ -59,7 +59,8 @@ std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntr
 // Returns an empty text if the library's own message is as good.
 std::string choice_error(const DatasetOptions& options, std::string_view command) {
   const std::string file = options.files.front().string();
-  const auto datasets = open_isolated(options.files.front())->list_datasets();
+  const auto opened = open_isolated(options.files.front());
+  const auto datasets = opened->list_datasets();
   const auto images = image_datasets(datasets);
   if (images.size() == 1) return {};
   const auto largest = [](const std::vector<DatasetEntry>& entries) -> const DatasetEntry* {
@@ -75,7 +76,7 @@ std::string choice_error(const DatasetOptions& options, std::string_view command
   };
   if (images.size() > 1)
     return which_images(file, images) + suggestion(largest(images), datasets, file, command);
-  return no_images_text(file, datasets) + suggestion(largest(datasets), datasets, file, command);
+  return no_images_text(*opened, datasets) + suggestion(largest(datasets), datasets, file, command);
 }
 
 }  // namespace

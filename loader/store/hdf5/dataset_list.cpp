@@ -43,10 +43,17 @@ DatasetEntry unopened(hid_t location, const std::string& name, const std::string
   return entry;
 }
 
+// Names of the links of a group.
+struct LinkNames {
+  std::vector<std::string> hard, external;
+};
+
 // Runs within libhdf5's C code, which no exception may cross.
-herr_t keep_hard_link(hid_t, const char* name, const LinkInfo* link, void* names) noexcept {
+herr_t keep_link(hid_t, const char* name, const LinkInfo* link, void* links) noexcept {
   try {
-    if (link->type == H5L_TYPE_HARD) static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+    auto& names = *static_cast<LinkNames*>(links);
+    if (link->type == H5L_TYPE_HARD) names.hard.emplace_back(name);
+    if (link->type == H5L_TYPE_EXTERNAL) names.external.emplace_back(name);
     return 0;
   } catch (const std::exception&) {
     return -1;
@@ -59,7 +66,7 @@ class ListingWalk {
  public:
   explicit ListingWalk(const Hdf5Calls& calls) : calls_(calls) {}
 
-  std::vector<DatasetEntry> run(hid_t file) H5FEED_REQUIRES(hdf5_mutex) {
+  void run(hid_t file) H5FEED_REQUIRES(hdf5_mutex) {
     const ScopedId root(H5Gopen2(file, "/", H5P_DEFAULT));
     ObjectKey key = 0;
     if (root.get() < 0 || H5Rcreate(&key, file, "/", H5R_OBJECT, -1) < 0) {
@@ -68,8 +75,10 @@ class ListingWalk {
       seen_.insert(key);
       visit_group(root.get(), "", 1);
     }
-    return std::move(entries_);
   }
+
+  std::vector<DatasetEntry> entries() && { return std::move(entries_); }
+  std::vector<ExternalLink> external_links() && { return std::move(external_links_); }
 
  private:
   void add_group_problem(const std::string& path, std::string_view what) {
@@ -78,11 +87,16 @@ class ListingWalk {
   }
 
   void visit_group(hid_t group, const std::string& path, unsigned depth) H5FEED_REQUIRES(hdf5_mutex) {
-    std::vector<std::string> names;
-    const bool complete =
-        kIterateLinks(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, keep_hard_link, &names) >= 0;
+    LinkNames names;
+    const bool complete = kIterateLinks(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, keep_link, &names) >= 0;
     if (!complete) add_group_problem(path.empty() ? "/" : path, "libhdf5 cannot list it");
-    for (const std::string& name : names) visit(group, name, fmt::format("{}/{}", path, name), depth);
+    for (const std::string& name : names.external) {
+      if (std::optional<ExternalLink> link = external_link(group, name)) {
+        link->path = fmt::format("{}/{}", path, name);
+        external_links_.push_back(std::move(*link));
+      }
+    }
+    for (const std::string& name : names.hard) visit(group, name, fmt::format("{}/{}", path, name), depth);
   }
 
   void visit(hid_t group, const std::string& name, const std::string& path, unsigned depth)
@@ -111,12 +125,21 @@ class ListingWalk {
   const Hdf5Calls& calls_;
   std::unordered_set<ObjectKey> seen_;
   std::vector<DatasetEntry> entries_;
+  std::vector<ExternalLink> external_links_;
 };
 
 }  // namespace
 
 std::vector<DatasetEntry> read_entries(const H5::H5File& file, const Hdf5Calls& calls) {
-  return ListingWalk(calls).run(file.getId());
+  ListingWalk walk(calls);
+  walk.run(file.getId());
+  return std::move(walk).entries();
+}
+
+std::vector<ExternalLink> read_external_links(const H5::H5File& file, const Hdf5Calls& calls) {
+  ListingWalk walk(calls);
+  walk.run(file.getId());
+  return std::move(walk).external_links();
 }
 
 DatasetEntry read_entry(const H5::H5File& file, const Hdf5Calls& calls, const std::string& path) {

@@ -21,6 +21,10 @@ inline constexpr unsigned kMaxGroupDepth = 256;
 std::vector<DatasetEntry> read_entries(const H5::H5File& file, const Hdf5Calls& calls)
     H5FEED_REQUIRES(hdf5_mutex);
 
+/// Lists the links into other files (`H5File::list_external_links`). Throws std::bad_alloc.
+std::vector<ExternalLink> read_external_links(const H5::H5File& file, const Hdf5Calls& calls)
+    H5FEED_REQUIRES(hdf5_mutex);
+
 /// Returns the entry of the object at the absolute path `path`. Throws std::bad_alloc.
 DatasetEntry read_entry(const H5::H5File& file, const Hdf5Calls& calls, const std::string& path)
     H5FEED_REQUIRES(hdf5_mutex);

@@ -17,6 +17,16 @@ std::string entry_text(const DatasetEntry& entry) {
   return fmt::format("{} ({} {})", short_path(entry.path), shape_text(entry), entry.type_text);
 }
 
+// Returns the texts of the first few, and how many more there are.
+template <typename Entry, typename Text>
+std::string first_texts(const std::vector<Entry>& entries, const Text& text_of) {
+  std::string text;
+  const std::size_t listed = std::min(entries.size(), kListedEntries);
+  for (std::size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + text_of(entries[i]);
+  if (entries.size() > listed) text += fmt::format(" and {} more", entries.size() - listed);
+  return text;
+}
+
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -58,18 +68,22 @@ std::string shape_text(const DatasetEntry& entry) {
 }
 
 std::string list_text(const std::vector<DatasetEntry>& entries) {
-  if (entries.empty()) return "no datasets";
-  std::string text;
-  const std::size_t listed = std::min(entries.size(), kListedEntries);
-  for (std::size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + entry_text(entries[i]);
-  if (entries.size() > listed) text += fmt::format(" and {} more", entries.size() - listed);
-  return text;
+  return entries.empty() ? "no datasets" : first_texts(entries, entry_text);
 }
 
-std::string no_images_text(const std::string& file, const std::vector<DatasetEntry>& entries) {
+std::string list_text(const std::vector<ExternalLink>& links) {
+  return first_texts(links, [](const ExternalLink& link) {
+    return fmt::format("{} to {}:{}", short_path(link.path), link.other_file, short_path(link.other_path));
+  });
+}
+
+std::string no_images_text(const H5File& file, const std::vector<DatasetEntry>& entries) {
+  const std::vector<ExternalLink> links = file.list_external_links();
   const auto damaged =
       std::ranges::find_if(entries, [](const auto& entry) { return !entry.problem.empty(); });
-  return fmt::format("{}: no dataset looks like images; it has {}{}", file, list_text(entries),
+  return fmt::format("{}: no dataset looks like images; it has {}{}{}", file.path().string(),
+                     list_text(entries),
+                     links.empty() ? "" : ", and links into other files: " + list_text(links),
                      damaged == entries.end() ? "" : "; " + damaged->problem);
 }
 

@@ -18,9 +18,14 @@ std::string shape_text(const DatasetEntry& entry);
 /// more"; "no datasets" if empty.
 std::string list_text(const std::vector<DatasetEntry>& entries);
 
-/// Returns that no dataset of `file` looks like images, with a list of its datasets and, if some cannot be
-/// read, why the first of them cannot.
-std::string no_images_text(const std::string& file, const std::vector<DatasetEntry>& entries);
+/// Returns a list of up to eight links, "/images to parts.h5:/images, /labels to parts.h5:/labels", then "and
+/// N more".
+std::string list_text(const std::vector<ExternalLink>& links);
+
+/// Returns that no dataset of `file`, whose datasets `entries` lists, looks like images, with a list of them,
+/// of its links into other files and, if some datasets cannot be read, why the first of them cannot. Blocks
+/// on the HDF5 mutex.
+std::string no_images_text(const H5File& file, const std::vector<DatasetEntry>& entries);
 
 /// Returns the path, without its leading slash, of the numeric dataset that the user most likely meant by
 /// `wanted`: one with the same last component, else the one with the fewest edits, else one whose name

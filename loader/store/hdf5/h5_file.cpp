@@ -184,6 +184,12 @@ std::vector<DatasetEntry> H5File::list_datasets() const {
   return read_entries(H5FileAccess::handle(*this), {session, path_.string()});
 }
 
+std::vector<ExternalLink> H5File::list_external_links() const {
+  if (state_->remote) return state_->remote->ask<std::vector<ExternalLink>>(Request::list_external_links);
+  const Hdf5Session session;
+  return read_external_links(H5FileAccess::handle(*this), {session, path_.string()});
+}
+
 DatasetEntry H5File::list_one(const std::string& path) const {
   if (state_->remote) return state_->remote->ask<DatasetEntry>(Request::list_one, path);
   const Hdf5Session session;

@@ -55,6 +55,18 @@ struct PathEnd {
   std::string other_path;  ///< Path of the object in the other file
 };
 
+/// A link of a file to an object of another file.
+struct ExternalLink {
+  std::string path;        ///< Absolute path of the link: "/train/images"
+  std::string other_file;  ///< Name of the other file, as the link has it
+  std::string other_path;  ///< Path of the object in the other file
+};
+
+template <>
+struct WireMembers<ExternalLink> {
+  static auto of(auto& v) { return std::tie(v.path, v.other_file, v.other_path); }
+};
+
 template <>
 struct WireMembers<PathEnd> {
   static auto of(auto& v) { return std::tie(v.found, v.other_file, v.other_path); }
@@ -127,6 +139,10 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// Lists every dataset reachable by hard links, in name order, each once. Objects that libhdf5 cannot open,
   /// and groups whose links it cannot list, are entries with a `problem` and do not hide the others.
   std::vector<DatasetEntry> list_datasets() const;
+
+  /// Lists the links into other files, in name order, without opening these. What `list_datasets` lists as a
+  /// problem is left out.
+  std::vector<ExternalLink> list_external_links() const;
 
   /// Returns the entry of the object at `path` without examining any other.
   DatasetEntry list_one(const std::string& path) const;

@@ -122,6 +122,17 @@ void read_stored_size(const H5::DataSet& dataset, DatasetInfo& info) {
   info.stored_bytes = dataset.getStorageSize();
 }
 
+// Returns the value of a link of that type, and a zero behind it; empty for other links, and if libhdf5
+// cannot read it.
+std::vector<char> link_value(hid_t location, const std::string& path, H5L_type_t type)
+    H5FEED_REQUIRES(hdf5_mutex) {
+  LinkInfo info = {};
+  if (kLinkInfo(location, path.c_str(), &info, H5P_DEFAULT) < 0 || info.type != type) return {};
+  std::vector<char> value(info.u.val_size + 1, '\0');
+  if (H5Lget_val(location, path.c_str(), value.data(), info.u.val_size, H5P_DEFAULT) < 0) return {};
+  return value;
+}
+
 }  // namespace
 
 std::vector<FilterSpec> read_filters(const H5::DSetCreatPropList& plist) {
@@ -141,20 +152,22 @@ void check_chunk_rank(const std::string& file_name, const std::string& path, std
                               dimensions(chunk_rank), dimensions(rank), kRestore));
 }
 
-std::string link_target(hid_t file, const std::string& path) {
-  LinkInfo info = {};
-  if (kLinkInfo(file, path.c_str(), &info, H5P_DEFAULT) < 0 || info.type == H5L_TYPE_HARD) return {};
-  std::vector<char> value(info.u.val_size + 1, '\0');
-  if (H5Lget_val(file, path.c_str(), value.data(), info.u.val_size, H5P_DEFAULT) < 0) return {};
-  if (info.type == H5L_TYPE_SOFT) return value.data();
-  const char* target_file = nullptr;
-  const char* target_path = nullptr;
+std::optional<ExternalLink> external_link(hid_t location, const std::string& path) {
+  const std::vector<char> value = link_value(location, path, H5L_TYPE_EXTERNAL);
+  const char* other_file = nullptr;
+  const char* other_path = nullptr;
   unsigned flags = 0;
-  if (info.type != H5L_TYPE_EXTERNAL ||
-      H5Lunpack_elink_val(value.data(), info.u.val_size, &flags, &target_file, &target_path) < 0) {
-    return {};
-  }
-  return fmt::format("{}:{}", target_file, target_path);
+  if (value.empty() ||
+      H5Lunpack_elink_val(value.data(), value.size() - 1, &flags, &other_file, &other_path) < 0)
+    return std::nullopt;
+  return ExternalLink{.path = {}, .other_file = other_file, .other_path = other_path};
+}
+
+std::string link_target(hid_t file, const std::string& path) {
+  if (const std::vector<char> value = link_value(file, path, H5L_TYPE_SOFT); !value.empty())
+    return value.data();
+  const std::optional<ExternalLink> link = external_link(file, path);
+  return link ? fmt::format("{}:{}", link->other_file, link->other_path) : std::string();
 }
 
 Extent read_extent(const H5::DataSet& dataset) {

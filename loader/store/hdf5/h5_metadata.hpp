@@ -29,6 +29,11 @@ Extent read_extent(const H5::DataSet& dataset);
 void check_chunk_rank(const std::string& file_name, const std::string& path, std::size_t chunk_rank,
                       std::size_t rank);
 
+/// Returns where the link `path`, relative to `location`, leads, without its own path; empty if it is not an
+/// external link, or cannot be read.
+std::optional<ExternalLink> external_link(hid_t location, const std::string& path)
+    H5FEED_REQUIRES(hdf5_mutex);
+
 /// Returns the target of a soft or external link: "/images", "parts.h5:/images". Empty for other links, and
 /// if libhdf5 cannot read it.
 std::string link_target(hid_t file, const std::string& path);

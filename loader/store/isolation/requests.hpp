@@ -14,6 +14,7 @@ enum class Request : std::uint8_t {
   open,
   close,  ///< Without a reply
   list_datasets,
+  list_external_links,
   list_one,
   describe,
   describe_vlen,
@@ -62,6 +63,6 @@ inline constexpr std::size_t kReplyHeadBytes = 1 + 8;
 inline constexpr int kIsolationDescriptor = 3;
 
 /// First argument of the reading process: it refuses to run for a library of another version.
-inline constexpr const char* kIsolationVersion = "h5feed-reader 1";
+inline constexpr const char* kIsolationVersion = "h5feed-reader 2";
 
 }  // namespace h5feed

@@ -88,6 +88,9 @@ void RequestServer::run(Request request, std::uint64_t number, WireReader& argum
     case Request::list_datasets:
       result_ = encoded(file(number).list_datasets());
       return;
+    case Request::list_external_links:
+      result_ = encoded(file(number).list_external_links());
+      return;
     case Request::list_one:
       result_ = encoded(file(number).list_one(text()));
       return;

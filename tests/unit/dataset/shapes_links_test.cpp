@@ -12,6 +12,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/isolation/reader_process.hpp"
 #include "support/files/bytes.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
@@ -171,6 +172,32 @@ TEST_P(Links, are_not_followed_by_the_file_itself) {
       refusal_in<DatasetError>(dir_.path(), [&] { H5File::open(master())->describe("images"); }),
       "master.h5: \"images\" is in another file, behind a link to a.h5:/train/images; open a.h5 itself, "
       ".data = \"/train/images\"");
+}
+
+TEST_P(Links, are_listed_with_what_they_lead_to) {
+  {
+    const H5TestFile file(master());
+    link(file, "gone.h5", "/train/images", "images");
+    const Hid group(H5Gcreate2(file.id(), "train", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    link(file, "/far/b.h5", "labels", "train/labels");
+    require(H5Lcreate_soft("/images", file.id(), "soft", H5P_DEFAULT, H5P_DEFAULT), "soft");
+  }
+  const auto process =
+      GetParam() == Isolation::process ? std::make_shared<ReaderProcess>(IsolationLimits{}) : nullptr;
+  const auto file = H5File::open(master(), master(), process);
+  const std::vector<ExternalLink> links = file->list_external_links();
+  ASSERT_EQ(links.size(), 2U);
+  EXPECT_EQ(links[0].path, "/images");
+  EXPECT_EQ(links[0].other_file, "gone.h5");
+  EXPECT_EQ(links[0].other_path, "/train/images");
+  EXPECT_EQ(links[1].path, "/train/labels");
+  EXPECT_EQ(links[1].other_file, "/far/b.h5");
+  EXPECT_EQ(links[1].other_path, "labels");
+  EXPECT_TRUE(file->list_datasets().empty());
+  EXPECT_THAT(
+      refusal(options("")),
+      StartsWith("master.h5: no dataset looks like images; it has no datasets, and links into other files: "
+                 "/images to gone.h5:/train/images, /train/labels to /far/b.h5:labels. Name one with .data"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Links, testing::Values(Isolation::none, Isolation::process));
