@@ -124,8 +124,7 @@ void read_stored_size(const H5::DataSet& dataset, DatasetInfo& info) {
 
 // Returns the value of a link of that type, and a zero behind it; empty for other links, and if libhdf5
 // cannot read it.
-std::vector<char> link_value(hid_t location, const std::string& path, H5L_type_t type)
-    H5FEED_REQUIRES(hdf5_mutex) {
+std::vector<char> link_value(hid_t location, const std::string& path, H5L_type_t type) {
   LinkInfo info = {};
   if (kLinkInfo(location, path.c_str(), &info, H5P_DEFAULT) < 0 || info.type != type) return {};
   std::vector<char> value(info.u.val_size + 1, '\0');

@@ -31,8 +31,7 @@ void check_chunk_rank(const std::string& file_name, const std::string& path, std
 
 /// Returns where the link `path`, relative to `location`, leads, without its own path; empty if it is not an
 /// external link, or cannot be read.
-std::optional<ExternalLink> external_link(hid_t location, const std::string& path)
-    H5FEED_REQUIRES(hdf5_mutex);
+std::optional<ExternalLink> external_link(hid_t location, const std::string& path);
 
 /// Returns the target of a soft or external link: "/images", "parts.h5:/images". Empty for other links, and
 /// if libhdf5 cannot read it.
