@@ -22,6 +22,7 @@
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/read/bad_list.hpp"
 #include "store/read/chunk_reader.hpp"
