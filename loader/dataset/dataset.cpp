@@ -68,8 +68,7 @@ std::string only_image_dataset(const H5File& file) {
   if (images.size() == 1) return images.front().path;
   if (images.empty()) {
     throw DatasetError(fmt::format("{}. Name one with {}, and its {} if its shape is ambiguous",
-                                   no_images_text(file, entries), spelled("data"),
-                                   spelled("input_layout")));
+                                   no_images_text(file, entries), spelled("data"), spelled("input_layout")));
   }
   const auto largest =
       std::ranges::max_element(images, {}, [](const auto& entry) { return entry.shape.front(); });

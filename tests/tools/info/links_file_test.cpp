@@ -36,10 +36,10 @@ TEST(LinkedFiles, are_named_by_commands_that_look_at_one_file) {
                                    "/data to part.h5:/images; check these files, too\n"));
   const std::string none =
       "master.h5: no dataset looks like images; it has no datasets, and links into other files: "
-      "/data to part.h5:/images. ";
+      "/data to part.h5:/images";
   const ProgramResult repack = run_program(dir.path(), {"repack", "master.h5", "out.h5", "--chunk", "4"});
   EXPECT_EQ(repack.exit_code, 1);
-  EXPECT_THAT(repack.err, HasSubstr(none + "Name those to repack with --dataset"));
+  EXPECT_THAT(repack.err, HasSubstr(none + ". Name those to repack with --dataset"));
   const ProgramResult bench = run_program(dir.path(), {"bench", "master.h5"});
   EXPECT_EQ(bench.exit_code, 1);
   EXPECT_THAT(bench.err, HasSubstr(none));
