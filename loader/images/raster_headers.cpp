@@ -47,9 +47,9 @@ std::optional<ImageHeader> tiff_header(HeaderBytes encoded) noexcept {
   header.value_bytes = bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
   header.may_turn = directory->may_turn();
   // Of one tile or strip at a time, which may be larger than the image; four bytes a pixel at least.
-  ImageHeader part{
-      .height = std::min(directory->value(Tag::rows_per_strip).value_or(kMostSide), header.height),
-      .width = header.width};
+  const std::uint64_t rows = directory->value(Tag::rows_per_strip).value_or(0);
+  ImageHeader part{.height = rows == 0 ? header.height : std::min(rows, header.height),
+                   .width = header.width};
   if (directory->value(Tag::tile_width))
     part = {.height = side(Tag::tile_height), .width = side(Tag::tile_width)};
   const std::uint64_t pixel_bytes = std::max<std::uint64_t>(4, header.channels * header.value_bytes);
@@ -58,11 +58,11 @@ std::optional<ImageHeader> tiff_header(HeaderBytes encoded) noexcept {
 }
 
 std::optional<ImageHeader> jpeg2000_header(HeaderBytes encoded) noexcept {
-  constexpr std::size_t kSize = 4,
-                        kBytes = 41;  // The segment SIZ follows two markers; up to its first component
+  constexpr std::size_t kSegment = 4;  // The segment SIZ follows two markers
+  constexpr std::size_t kBytes = 41;   // Up to its first component, which is included
   const std::optional<std::size_t> at = has_text(encoded, 0, "\xFF\x4F") ? 0 : codestream_of(encoded);
   if (!at || !has_text(encoded, *at, "\xFF\x4F\xFF\x51")) return std::nullopt;
-  const HeaderBytes segment = encoded.subspan(*at + kSize);
+  const HeaderBytes segment = encoded.subspan(*at + kSegment);
   if (segment.size() < kBytes) return std::nullopt;
   const std::uint64_t right = big_endian(segment, 4, 4), bottom = big_endian(segment, 8, 4);
   const std::uint64_t left = big_endian(segment, 12, 4), top = big_endian(segment, 16, 4);

@@ -5,15 +5,20 @@ namespace h5feed {
 namespace {
 
 // Bytes of a value of a type of whole numbers (TIFF 6.0, section 2; LONG8 of BigTIFF); 0 for other types.
+// libtiff takes those with a sign for sizes, too.
 std::size_t bytes_of_type(std::uint64_t type) noexcept {
   switch (type) {
     case 1:  // BYTE
+    case 6:  // SBYTE
       return 1;
     case 3:  // SHORT
+    case 8:  // SSHORT
       return 2;
     case 4:  // LONG
+    case 9:  // SLONG
       return 4;
     case 16:  // LONG8
+    case 17:  // SLONG8
       return 8;
     default:
       return 0;
