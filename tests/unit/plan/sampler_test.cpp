@@ -106,6 +106,12 @@ TEST(SubsetRandomSampler, permutes_its_samples_anew_each_epoch) {
 }
 
 // What torch.randperm(10, generator) gives; the torch tests compare with the LibTorch that is installed.
+TEST(TorchRandomSampler, gives_the_orders_that_pytorch_gives) {
+  // torch.randperm(10) after torch.manual_seed(0) and after 42.
+  EXPECT_THAT(listed(TorchRandomSampler(10), 0, 0), ElementsAre(4, 1, 7, 5, 3, 9, 0, 8, 6, 2));
+  EXPECT_THAT(listed(TorchRandomSampler(10), 40, 2), ElementsAre(2, 6, 1, 8, 4, 5, 0, 9, 3, 7));
+}
+
 TEST(TorchRandomSampler, is_a_permutation) {
   Samples order = listed(TorchRandomSampler(1000), 3, 4);
   EXPECT_EQ(order, listed(TorchRandomSampler(1000), 7, 0)) << "seed + epoch decides, as in PyTorch";
