@@ -17,11 +17,13 @@
 #include "plan/epoch_plan.hpp"
 #include "plan/permutation.hpp"
 #include "plan/whole_order.hpp"
+#include "support/refusal.hpp"
 
 namespace h5feed::test {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 std::vector<std::uint64_t> first_of(const Permutation& permutation, std::uint64_t count) {
   std::vector<std::uint64_t> values;
@@ -303,9 +305,11 @@ TEST(ShuffleOption, takes_literals_without_surprises) {
 
 TEST(ShuffleOption, refuses_unknown_text) {
   for (const char* text : {"", "chunk", "chunk:", "chunk:0", "chunk:-1", "chunk:3x", "random",
-                           "chunk:99999999999999999999999"}) {
-    EXPECT_THROW(Shuffle{text}, OptionError) << text;
+                           "chunk:-99999999999999999999999", "chunk:99999999999999999999999x"}) {
+    EXPECT_THAT(refusal_of<OptionError>([text] { Shuffle{text}; }), HasSubstr("is not known; use")) << text;
   }
+  EXPECT_THAT(refusal_of<OptionError>([] { Shuffle{"chunk:99999999999999999999999"}; }),
+              HasSubstr("too many chunks in a window"));
 }
 
 }  // namespace

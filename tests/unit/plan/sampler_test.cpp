@@ -107,7 +107,7 @@ TEST(SubsetRandomSampler, permutes_its_samples_anew_each_epoch) {
 
 // What torch.randperm(10, generator) gives; the torch tests compare with the LibTorch that is installed.
 TEST(TorchRandomSampler, gives_the_orders_that_pytorch_gives) {
-  // torch.randperm(10) after torch.manual_seed(0) and after 42.
+  // After torch.manual_seed(0), and after 42.
   EXPECT_THAT(listed(TorchRandomSampler(10), 0, 0), ElementsAre(4, 1, 7, 5, 3, 9, 0, 8, 6, 2));
   EXPECT_THAT(listed(TorchRandomSampler(10), 40, 2), ElementsAre(2, 6, 1, 8, 4, 5, 0, 9, 3, 7));
 }
@@ -128,6 +128,8 @@ TEST(SamplerPlan, follows_the_sampler) {
   EXPECT_THAT(EpochPlan(spec, 0).batch(0), ElementsAre(9, 9, 1));
   EXPECT_THAT(EpochPlan(spec, 0).batch(1), ElementsAre(0));
   EXPECT_EQ(EpochPlan(spec, 1).num_batches(), 1u);
+  EXPECT_EQ(EpochPlan(spec, 0).num_chunks(), 2u);
+  EXPECT_EQ(EpochPlan(spec, 0).chunks_begun(0), 2u) << "any chunk may hold a sample of the first batch";
   spec.subset = std::make_shared<const SampleSubset>(std::vector<std::uint64_t>{8, 6, 4});
   spec.sampler = make_sampler([](std::uint64_t) { return Samples{2, 0, 0}; });
   EXPECT_THAT(EpochPlan(spec, 0).batch(0), ElementsAre(4, 8, 8)) << "numbers count within the subset";
