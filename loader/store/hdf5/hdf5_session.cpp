@@ -16,6 +16,7 @@
 #include "base/log_lock.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/hdf5/hdf5_versions.hpp"
 
 namespace h5feed {
 
@@ -202,12 +203,15 @@ hid_t open_with(const H5::FileAccPropList& access, const std::string& name, unsi
 hid_t open_for_reading(const std::string& name, bool swmr_writer) {
   const H5::FileAccPropList access;
   limit_metadata_cache(access);
-  if (H5Pset_file_locking(access.getId(), false, true) < 0) return H5I_INVALID_HID;
+  if (H5Pset_file_locking(access.getId(), false, true) < 0 || accept_unused_bits(access.getId()) < 0)
+    return H5I_INVALID_HID;
   return open_with(access, name, H5F_ACC_RDONLY | (swmr_writer ? H5F_ACC_SWMR_READ : 0U));
 }
 
 hid_t open_as_the_host_did(const std::string& name) {
-  return open_with(H5::FileAccPropList::DEFAULT, name, H5F_ACC_RDONLY);
+  const H5::FileAccPropList access;
+  if (accept_unused_bits(access.getId()) < 0) return H5I_INVALID_HID;
+  return open_with(access, name, H5F_ACC_RDONLY);
 }
 
 bool reads_beside_writer(const H5::H5File& file) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common names for libhdf5 types and functions whose names differ between its versions. Internal to store/.
+// What differs between versions of libhdf5: names of types and functions, and what it takes for damage.
+// Internal to store/.
 #pragma once
 
 #include <hdf5.h>
@@ -19,5 +20,17 @@ inline constexpr auto kObjectInfoByName = H5Oget_info_by_name2;
 inline constexpr auto kIterateLinks = H5Literate;
 inline constexpr auto kLinkInfo = H5Lget_info;
 #endif
+
+/// Makes libhdf5 accept integers and floats that leave more than half of their bits unused, such as 12-bit
+/// values in four bytes, in files that are opened or created with the access list `access`. From 1.14.4 on it
+/// takes these for damage in files of the oldest format (H5Pset_relax_file_integrity_checks). Returns a
+/// negative number if libhdf5 fails.
+inline herr_t accept_unused_bits([[maybe_unused]] hid_t access) {
+#if H5_VERSION_GE(1, 14, 4)
+  return H5Pset_relax_file_integrity_checks(access, H5F_RFIC_UNUSUAL_NUM_UNUSED_NUMERIC_BITS);
+#else
+  return 0;
+#endif
+}
 
 }  // namespace h5feed

@@ -8,6 +8,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "store/hdf5/hdf5_versions.hpp"
+
 namespace h5feed::test {
 namespace {
 
@@ -102,6 +104,7 @@ H5TestFile::H5TestFile(const std::filesystem::path& path, TestFileOptions option
   const Hid creation(H5Pcreate(H5P_FILE_CREATE));
   require(H5Pset_userblock(creation.get(), options.user_block), "H5Pset_userblock");
   const Hid access(H5Pcreate(H5P_FILE_ACCESS));
+  require(accept_unused_bits(access.get()), "accept_unused_bits");
   if (options.latest) {
     require(H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), "H5Pset_libver_bounds");
   }
@@ -184,7 +187,9 @@ H5D_chunk_index_t H5TestFile::index_type(const std::string& path) const {
 }
 
 std::vector<std::byte> read_through_libhdf5(const std::filesystem::path& file, const std::string& dataset) {
-  const Hid opened(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Hid access(H5Pcreate(H5P_FILE_ACCESS));
+  require(accept_unused_bits(access.get()), "accept_unused_bits");
+  const Hid opened(H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.get()));
   const Hid id(H5Dopen2(opened.get(), dataset.c_str(), H5P_DEFAULT));
   const Hid space(H5Dget_space(id.get()));
   const Hid type = host_order_type(id);
