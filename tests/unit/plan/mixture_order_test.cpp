@@ -280,5 +280,22 @@ TEST(MixtureOrder, is_golden) {
   EXPECT_THAT(first("chunk:2"), ElementsAre(58, 14, 56, 21, 10, 55, 65, 64, 26, 57, 60, 62));
 }
 
+TEST(Mixture, is_told_from_others_by_all_that_its_order_depends_on) {
+  const auto fingerprint = [](const MixtureSet& second) {
+    return Mixture({{.layout = RowLayout(100, 10), .quota = kMixtureBlock / 2}, second}, {}).fingerprint();
+  };
+  const MixtureSet set{.first_sample = 100, .layout = RowLayout(60, 10), .quota = kMixtureBlock / 2};
+  MixtureSet chunks = set, rows = set, part = set, order = set, window = set;
+  chunks.layout = RowLayout(60, 20);
+  rows.layout = RowLayout(61, 10);
+  part.subset = std::make_shared<const SampleSubset>(std::vector<std::uint64_t>{1, 2, 3});
+  order.shuffle = "chunk:2";
+  window.shuffle = "chunk:3";
+  std::set<std::uint64_t> different;
+  for (const MixtureSet& each : {set, chunks, rows, part, order, window}) different.insert(fingerprint(each));
+  EXPECT_EQ(different.size(), 6u);
+  EXPECT_EQ(fingerprint(set), fingerprint(MixtureSet(set)));
+}
+
 }  // namespace
 }  // namespace h5feed::test

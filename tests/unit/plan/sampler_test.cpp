@@ -166,6 +166,7 @@ TEST(SamplerPlan, takes_batches_from_a_batch_sampler) {
       },
       3);
   EXPECT_EQ(EpochPlan(spec, 0).num_batches(), 3u);
+  EXPECT_EQ(EpochPlan(spec, 0).chunks_begun(0), 0u) << "it has no order of chunks";
   EXPECT_THAT(EpochPlan(spec, 0).batch(0), ElementsAre(1, 2, 3));
   EXPECT_THAT(EpochPlan(spec, 0).batch(2), ElementsAre(9, 0));
   spec.world_size = 2;

@@ -72,6 +72,17 @@ TEST_F(Future, goes_on_counting_over_the_edge_of_an_epoch) {
   EXPECT_GT(due(sample), base() + kBatches * kBatch - 1);
 }
 
+TEST_F(Future, counts_anew_where_turns_of_another_prediction_lie_between) {
+  future_.issue(round_of(0), round_of(1));
+  for (std::uint64_t batch = 0; batch < kBatches; ++batch) plan(batch);
+  future_.issue(round_of(0), round_of(5));
+  issue(5);
+  const std::uint64_t sample = static_cast<std::uint64_t>(now_.plan->batch(0)[0]);
+  EXPECT_EQ(due(sample), base());
+  plan(0);
+  EXPECT_GT(due(sample), base() + kBatches * kBatch - 1);
+}
+
 TEST_F(Future, after_a_turn_is_a_later_one_though_batches_before_it_are_not_planned) {
   issue(0);
   const std::uint64_t sample = static_cast<std::uint64_t>(now_.plan->batch(3)[1]);
