@@ -58,11 +58,11 @@ class ImageDecoder {
   virtual ~ImageDecoder() = default;
 
   /// Returns the extent that `decode` produces for these bytes. Decodes the image to find out. Throws
-  /// ImageError, std::bad_alloc.
+  /// ImageError, also for one whose header claims more than half of the available memory; std::bad_alloc.
   virtual ImageExtent extent_of(std::span<const std::byte> encoded) const = 0;
 
-  /// Returns what `decode` to `extent` will take, from the header of a JPEG, PNG, WebP or BMP. Allocates
-  /// nothing.
+  /// Returns what `decode` to `extent` will take, from the header of a JPEG, PNG, WebP, BMP, TIFF, JPEG 2000
+  /// or PNM. Allocates nothing.
   virtual ImageNeeds needs_of(std::span<const std::byte> encoded, const ImageExtent& extent) const = 0;
 
   /// Returns the extent of an image of this extent after scaling.

@@ -32,13 +32,12 @@ void PartOpener::keep() {
 }
 
 void PartOpener::shorten(std::span<const std::uint64_t> rows) {
-  std::size_t next = 0;
+  looked_.clear();
   for (std::size_t i = 0; i < all_looked_.size(); ++i) {
-    if (all_looked_[i].rows == 0) continue;
-    all_looked_[i].rows = looked_[next].rows = rows[next];
-    shorten_found(i, rows[next++]);
+    all_looked_[i].rows = rows[i];
+    shorten_found(i, rows[i]);
+    if (rows[i] > 0) looked_.push_back(all_looked_[i]);
   }
-  std::erase_if(looked_, [](const PartRows& part) { return part.rows == 0; });
 }
 
 void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first) const {
@@ -62,6 +61,7 @@ std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H
                                                          const std::string& name,
                                                          const DatasetAccess::WrapSource& wrap) {
   const auto [file, path] = pool_->follow_links(in, name);
+  note_file(*file);
   ReaderSettings settings{.pool = pool_, .log_fallback = !said_fallback_};
   if (spec().images) {
     if (const std::optional<DatasetInfo> references = file->describe_ragged(path)) {

@@ -58,7 +58,7 @@ class PartOpener {
   /// Returns whether `shorten` may be called.
   virtual bool can_shorten() const noexcept { return false; }
 
-  /// Shortens each of `looked()` to its number in `rows`, which is not larger.
+  /// Shortens each of `all_looked()` to its number in `rows`, which is not larger.
   void shorten(std::span<const std::uint64_t> rows);
 
   /// Keeps the result of the last `look`.
@@ -74,6 +74,10 @@ class PartOpener {
   const std::string& place() const noexcept { return looked_.empty() ? spec_.path : looked_.front().path; }
   /// Returns the datasets of the last `look` that have rows.
   const std::vector<PartRows>& looked() const noexcept { return looked_; }
+  /// Returns the datasets of the last `look`, also those without rows.
+  const std::vector<PartRows>& all_looked() const noexcept { return all_looked_; }
+  /// Returns whether a SWMR writer has a file open that the last `look` read, maybe behind a link.
+  bool beside_writer() const noexcept { return beside_writer_; }
   /// Returns the datasets of all kept files, also those without rows.
   const std::vector<PartRows>& kept() const noexcept { return kept_; }
   /// Returns the rule for the number of rows.
@@ -89,7 +93,9 @@ class PartOpener {
   void begin_look() noexcept {
     looked_.clear();
     all_looked_.clear();
+    beside_writer_ = false;
   }
+  void note_file(const H5File& file) noexcept { beside_writer_ |= file.swmr_writer(); }
   void note_part(std::string path, std::uint64_t rows) {
     all_looked_.push_back({path, rows, kept_files_});
     if (rows > 0) looked_.push_back({std::move(path), rows, kept_files_});
@@ -103,6 +109,7 @@ class PartOpener {
   FieldSpec spec_;
   std::vector<PartRows> looked_;
   std::vector<PartRows> all_looked_;  // also those without rows
+  bool beside_writer_ = false;
   std::vector<PartRows> kept_;
   std::uint64_t kept_files_ = 0;
 };

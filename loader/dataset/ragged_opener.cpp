@@ -23,6 +23,7 @@ std::string described(const RaggedPart& part) {
 std::shared_ptr<const RaggedPart> RaggedOpener::open_one(const std::shared_ptr<H5File>& in,
                                                          const std::string& name) {
   const auto [file, path] = pool_->follow_links(in, name);
+  note_file(*file);
   const ReaderSettings settings{.pool = pool_};
   if (spec().unit == SampleUnit::row) {
     if (const std::optional<VlenInfo> info = file->describe_vlen(path))

@@ -71,13 +71,14 @@ void check_groups(const PartOpener& field, const PartOpener& data, const std::st
 // those of the shortest are samples. Does nothing where fields cannot be shortened, or have other rules.
 void keep_common_rows(std::span<PartOpener* const> fields) {
   std::vector<std::uint64_t> common;
-  for (const PartRows& part : fields.front()->looked()) common.push_back(part.rows);
+  for (const PartRows& part : fields.front()->all_looked()) common.push_back(part.rows);
   for (const PartOpener* const field : fields) {
     if (field->row_count() == RowCount::any) continue;
     if (field->row_count() != RowCount::same || !field->can_shorten() ||
-        field->looked().size() != common.size())
+        field->all_looked().size() != common.size())
       return;
-    for (std::size_t i = 0; i < common.size(); ++i) common[i] = std::min(common[i], field->looked()[i].rows);
+    for (std::size_t i = 0; i < common.size(); ++i)
+      common[i] = std::min(common[i], field->all_looked()[i].rows);
   }
   for (PartOpener* const field : fields) {
     if (field->row_count() == RowCount::same) field->shorten(common);
@@ -207,19 +208,18 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
   check_interrupt();
   for (int attempt = 1;; ++attempt) {
     const auto file = pool.open(path);
+    const auto beside_writer = [&] {
+      return file->swmr_writer() || std::ranges::any_of(fields, &PartOpener::beside_writer);
+    };
     try {
       // Only the byte source of the data is wrapped.
-      const auto look = [&](PartOpener* field) {
-        return field->look(file, field == fields.front() ? wrap : DatasetAccess::WrapSource());
-      };
-      if (file->swmr_writer()) {
-        for (PartOpener* const field : fields) look(field);
-        keep_common_rows(fields);
-      }
+      for (PartOpener* const field : fields)
+        field->look(file, field == fields.front() ? wrap : DatasetAccess::WrapSource());
+      if (beside_writer()) keep_common_rows(fields);
       std::uint64_t rows = 0;
       for (PartOpener* const field : fields) {
         const bool first = field == fields.front();
-        const std::uint64_t own = file->swmr_writer() ? rows_of(*field) : look(field);
+        const std::uint64_t own = rows_of(*field);
         if (first) rows = own;
         if (!first) check_groups(*field, *fields.front(), file->path().string());
         const auto datasets = static_cast<std::uint64_t>(field->looked().size());
@@ -232,7 +232,7 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
       for (PartOpener* const field : fields) field->keep();
       return;
     } catch (const FileError&) {
-      if (attempt == kAttempts || (file->unchanged() && !file->swmr_writer())) throw;
+      if (attempt == kAttempts || (file->unchanged() && !beside_writer())) throw;
     }
   }
 }
@@ -292,7 +292,7 @@ NamedField NamedFieldOpener::finish(const DatasetInfo& data, const std::optional
   }
   Field rows = field_of(std::move(found), tiling, placed, "field", layout, data_geometry);
   NamedField field{.options = options_, .rows = {}, .ragged = {}};
-  // Encoded images are not read at open: one that does not decode fails its batch, not the open.
+  // Of encoded images only the first is read at open: another that does not decode fails its batch.
   field.rows.emplace(alike_->decodes() ? std::move(rows) : small_field_read(std::move(rows)));
   return field;
 }

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
+#include "base/system_limits.hpp"
 #include "images/image_header.hpp"
 #include "images/image_library.hpp"
 #include "images/jpeg_end.hpp"
@@ -74,6 +76,7 @@ class TargetDecoder final : public ImageDecoder {
 
   ImageExtent extent_of(std::span<const std::byte> encoded) const override {
     check_bytes(encoded);
+    check_needs(encoded);
     return scaled(Decoded(encoded, target_.color).extent());
   }
 
@@ -150,6 +153,19 @@ class TargetDecoder final : public ImageDecoder {
   }
 
  private:
+  // Refuses an image that would take more than a loader's default memory budget.
+  void check_needs(std::span<const std::byte> encoded) const {
+    const std::optional<ImageHeader> header = read_image_header(encoded);
+    if (!header) return;
+    const std::uint64_t channels = target_.color == Color::gray ? 1 : 3;
+    const ImageNeeds needs = needs_of(encoded, scaled({header->height, header->width, channels, DType::u8}));
+    const std::uint64_t most = system_limits().available_bytes / 2;
+    if (needs.bytes <= most) return;
+    throw ImageError(
+        fmt::format("its {}×{} pixels take {}, and half of the available memory is {}; store a smaller image",
+                    header->height, header->width, format_bytes(needs.bytes), format_bytes(most)));
+  }
+
   static void check(const ImageExtent& is, const ImageExtent& wanted) {
     if (is == wanted) return;
     const bool size = is.height != wanted.height || is.width != wanted.width;

@@ -89,34 +89,64 @@ std::optional<ImageHeader> png_header(Bytes bytes) noexcept {
   return header;
 }
 
-// RFC 9649, 2.5 to 2.7; RFC 6386, 9.1.
-std::optional<ImageHeader> webp_header(Bytes bytes) noexcept {
-  if (bytes.size() < 30) return std::nullopt;
+// The size in a bitstream of WebP without its chunk (RFC 9649, 3.4 to 3.8; RFC 6386, 9.1).
+std::optional<ImageHeader> webp_stream(Bytes stream) noexcept {
   ImageHeader header{.channels = 4, .work_bytes_per_pixel = 8};  // Of lossless images
-  if (has_text(bytes, 12, "VP8X")) {
-    header.width = little_endian(bytes, 24, 3) + 1;
-    header.height = little_endian(bytes, 27, 3) + 1;
-  } else if (has_text(bytes, 12, "VP8L")) {
-    const std::uint64_t bits = little_endian(bytes, 21, 4);
+  if (stream.size() >= 5 && stream[0] == std::byte{0x2F}) {
+    const std::uint64_t bits = little_endian(stream, 1, 4);
+    if (bits >> 29 != 0) return std::nullopt;  // Another version
     header.width = (bits & 0x3FFF) + 1;
     header.height = (bits >> 14 & 0x3FFF) + 1;
-  } else if (has_text(bytes, 12, "VP8 ")) {
-    header.channels = 3;
-    header.width = little_endian(bytes, 26, 2) & 0x3FFF;
-    header.height = little_endian(bytes, 28, 2) & 0x3FFF;
-  } else {
-    return std::nullopt;
+    return header;
   }
+  if (stream.size() < 10 || !has_text(stream, 3, "\x9D\x01\x2A")) return std::nullopt;
+  header.channels = 3;
+  header.width = little_endian(stream, 6, 2) & 0x3FFF;
+  header.height = little_endian(stream, 8, 2) & 0x3FFF;
   return header;
 }
 
+// RFC 9649, 2.5 to 2.7. libwebp also takes a bitstream without a RIFF header or without any chunk.
+std::optional<ImageHeader> webp_header(Bytes bytes) noexcept {
+  constexpr std::size_t kChunk = 8;
+  Bytes rest = bytes;
+  if (has_text(bytes, 0, "RIFF") && has_text(bytes, 8, "WEBP")) rest = bytes.subspan(12);
+  while (rest.size() >= kChunk) {
+    if (has_text(rest, 0, "VP8X") && rest.size() >= kChunk + 10) {
+      return ImageHeader{.height = little_endian(rest, kChunk + 7, 3) + 1,
+                         .width = little_endian(rest, kChunk + 4, 3) + 1,
+                         .channels = 4,
+                         .work_bytes_per_pixel = 8};
+    }
+    if (has_text(rest, 0, "VP8L") || has_text(rest, 0, "VP8 ")) return webp_stream(rest.subspan(kChunk));
+    if (!has_text(rest, 0, "ALPH")) break;
+    const std::uint64_t length = little_endian(rest, 4, 4);
+    const std::uint64_t padded = length + length % 2;
+    if (padded > rest.size() - kChunk) return std::nullopt;
+    rest = rest.subspan(kChunk + padded);
+  }
+  return webp_stream(rest);
+}
+
+// The headers of OS/2, of 12 bytes, and those of Windows, of which OpenCV takes any of 36 bytes and more.
 std::optional<ImageHeader> bmp_header(Bytes bytes) noexcept {
-  if (bytes.size() < 30 || little_endian(bytes, 14, 4) < 40) return std::nullopt;
+  constexpr std::size_t kSides = 18;
+  const std::uint64_t size = bytes.size() < 26 ? 0 : little_endian(bytes, 14, 4);
   const auto side = [&](std::size_t at) {  // A negative height counts rows from the top
     const auto value = static_cast<std::int32_t>(little_endian(bytes, at, 4));
     return static_cast<std::uint64_t>(std::abs(std::int64_t{value}));
   };
-  return ImageHeader{.height = side(22), .width = side(18), .channels = 4};
+  ImageHeader header{.channels = 4};
+  if (size == 12) {
+    header.width = little_endian(bytes, kSides, 2);
+    header.height = little_endian(bytes, kSides + 2, 2);
+  } else if (size >= 36) {
+    header.width = side(kSides);
+    header.height = side(kSides + 4);
+  } else {
+    return std::nullopt;
+  }
+  return header;
 }
 
 std::uint64_t product_up_to(std::uint64_t a, std::uint64_t b, std::uint64_t most) noexcept {
@@ -137,7 +167,6 @@ std::uint64_t ImageHeader::work_bytes() const noexcept {
 std::optional<ImageHeader> read_image_header(Bytes encoded) noexcept {
   if (has_text(encoded, 0, "\xFF\xD8\xFF")) return jpeg_header(encoded);
   if (has_text(encoded, 0, "\x89PNG\r\n\x1A\n")) return png_header(encoded);
-  if (has_text(encoded, 0, "RIFF") && has_text(encoded, 8, "WEBP")) return webp_header(encoded);
   if (has_text(encoded, 0, "BM")) return bmp_header(encoded);
   if (has_text(encoded, 0, "II") || has_text(encoded, 0, "MM")) return tiff_header(encoded);
   if (has_text(encoded, 0, "\xFF\x4F") || has_text(encoded, 4, "jP  \r\n\x87\n"))
@@ -145,7 +174,7 @@ std::optional<ImageHeader> read_image_header(Bytes encoded) noexcept {
   if (has_text(encoded, 0, "P") && encoded.size() > 1 && encoded[1] >= std::byte{'1'} &&
       encoded[1] <= std::byte{'6'})
     return pnm_header(encoded);
-  return std::nullopt;
+  return webp_header(encoded);
 }
 
 bool exif_may_turn(Bytes segment) noexcept {

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.."
 
 tools/install_deps.sh --sanitizers
 build=build/coverage
+mkdir -p "$build"
 flags="-O1 -g1 -fprofile-instr-generate -fcoverage-mapping"
 cmake --preset asan-ubsan -B "$build" -DH5FEED_SANITIZE= -DH5FEED_BUILD_FUZZERS=OFF -DH5FEED_BUILD_PYTHON=OFF \
   -DH5FEED_COMPILE_TOGETHER=ON -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO= \

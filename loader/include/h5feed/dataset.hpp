@@ -229,9 +229,10 @@ class H5FEED_EXPORT Dataset {
 
   /// Opens the dataset again, with the samples appended since and the files that the patterns match now.
   /// Existing loaders keep the earlier state, and a subset keeps its samples. Blocks and throws as `open`,
-  /// and throws DatasetError if a subset has samples that no longer exist; the handle is then unchanged. Not
-  /// thread-safe: no other thread may use this handle meanwhile. A writer that appends compressed data should
-  /// write whole chunks, as a chunk that it rewrites may move while readers hold its earlier address.
+  /// and throws DatasetError if a subset has samples that no longer exist, or whose numbers have changed
+  /// because samples were added to an earlier file or dataset; the handle is then unchanged. Not thread-safe:
+  /// no other thread may use this handle meanwhile. A writer that appends compressed data should write whole
+  /// chunks, as a chunk that it rewrites may move while readers hold its earlier address.
   void refresh();
 
   /// Returns the storage location of a sample; `sample` is a number as in `Batch::indices`. O(log n) in the

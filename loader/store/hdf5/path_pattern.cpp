@@ -108,8 +108,11 @@ std::vector<std::string_view> wildcard_names(std::string_view path, std::string_
 std::vector<std::string> expand_path(const H5File& file, const std::string& pattern,
                                      const PathOption& option) {
   if (!has_wildcard(pattern)) return {pattern};
-  if (const IsolatedFile* const remote = H5FileAccess::remote(file))
-    return remote->ask<std::vector<std::string>>(Request::expand_path, pattern, option.as_typed());
+  if (const IsolatedFile* const remote = H5FileAccess::remote(file)) {
+    auto paths = remote->ask<std::vector<std::string>>(Request::expand_path, pattern, option.as_typed());
+    if (paths.empty()) remote->refuse("no paths for a pattern");
+    return paths;
+  }
   const std::vector<std::string_view> parts = components_of(pattern);
   const std::vector<std::string> components(parts.begin(), parts.end());
   // Behind the last wildcard.

@@ -16,8 +16,6 @@
 namespace h5feed {
 namespace {
 
-constexpr std::uint64_t kMostTextBytes = 256 * kMiB;
-
 std::vector<std::string> fixed_strings(const H5::DataSet& dataset, const H5::StrType& type,
                                        std::size_t count) {
   const std::size_t bytes = type.getSize();

@@ -2,13 +2,18 @@
 // Lists of strings in a file.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/byte_units.hpp"
 #include "store/hdf5/h5_file.hpp"
 
 namespace h5feed {
+
+/// Most bytes of a list of names that is read at once: what a file claims beyond them is not allocated.
+inline constexpr std::uint64_t kMostTextBytes = 256 * kMiB;
 
 /// Returns the strings of a dataset (N) of strings of fixed or variable length, without what pads them;
 /// nullopt if the dataset holds anything else. `option` is the option by which the user names the dataset.

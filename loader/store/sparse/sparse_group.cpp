@@ -14,6 +14,7 @@
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
 #include "store/hdf5/object_tree.hpp"
+#include "store/hdf5/text_list.hpp"
 #include "store/hdf5/within_file.hpp"
 
 namespace h5feed {
@@ -88,11 +89,21 @@ class Objects {
                   shape.place(), shape.shape_text()));
 }
 
+// Refuses to read a list of names that takes more memory than any real one.
+void check_length(const std::string& file, const std::string& path, std::uint64_t count,
+                  std::uint64_t bytes) {
+  if (count <= kMostTextBytes / std::max<std::uint64_t>(1, bytes)) return;
+  throw DatasetError(fmt::format("{}:{}: a list of {} names is too long; restore the file from a good copy",
+                                 file, path, format_count(count)));
+}
+
 // Returns the strings of a dataset of one dimension.
-std::vector<std::string> strings_of(const H5::DataSet& dataset) H5FEED_REQUIRES(hdf5_mutex) {
+std::vector<std::string> strings_of(const H5::DataSet& dataset, const std::string& file,
+                                    const std::string& path) H5FEED_REQUIRES(hdf5_mutex) {
   const H5::StrType type = dataset.getStrType();
   const H5::DataSpace space = dataset.getSpace();
   const auto count = static_cast<std::size_t>(space.getSimpleExtentNpoints());
+  check_length(file, path, count, std::max(sizeof(std::string), type.getSize()));
   std::vector<std::string> names;
   names.reserve(count);
   if (count == 0) return names;
@@ -164,6 +175,7 @@ SparseGroup anndata_group(const Objects& objects, const std::string& file, const
 // Returns the values of a dataset of one dimension as text.
 std::vector<std::string> numbers_as_text(const H5File& file, const std::string& path) {
   const DatasetInfo info = file.describe(path);
+  check_length(info.file, path, info.rows(), std::max<std::uint64_t>(sizeof(std::string), info.row_bytes()));
   ByteBuffer bytes(static_cast<std::size_t>(info.total_bytes()));
   file.read_rows(info, 0, info.rows(), bytes.span());
   std::vector<std::string> names;
@@ -256,7 +268,7 @@ std::vector<std::string> read_names(const H5File& file, const std::string& path)
     try {
       const H5::DataSet dataset = H5FileAccess::handle(file).openDataSet(path);
       if (dataset.getSpace().getSimpleExtentNdims() != 1) refuse_names(in_file, path);
-      if (dataset.getTypeClass() == H5T_STRING) return strings_of(dataset);
+      if (dataset.getTypeClass() == H5T_STRING) return strings_of(dataset, in_file, path);
     } catch (const H5::Exception&) {
       throw FileError(Hdf5Calls(session, in_file).problem(path, kCannotOpen));
     }

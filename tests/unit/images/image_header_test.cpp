@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <opencv2/imgcodecs.hpp>
 #include <string>
 #include <string_view>
@@ -108,6 +109,54 @@ TEST(ImageHeader, of_tiffs_counts_tiles_that_are_larger_than_the_image) {
   }
 }
 
+TEST(ImageHeader, of_bitmaps_has_any_size_that_opencv_takes) {
+  const auto bitmap = [](std::size_t size, std::size_t bytes_of_side, std::uint32_t width,
+                         std::uint32_t height) {
+    Bytes bytes(14 + size + 20);
+    const auto put = [&](std::size_t at, std::size_t count, std::uint64_t value) {
+      for (std::size_t i = 0; i < count; ++i) bytes[at + i] = static_cast<std::byte>(value >> 8 * i);
+    };
+    bytes[0] = std::byte{'B'};
+    bytes[1] = std::byte{'M'};
+    put(14, 4, size);
+    put(18, bytes_of_side, width);
+    put(18 + bytes_of_side, bytes_of_side, height);
+    return read_image_header(bytes);
+  };
+  EXPECT_EQ(bitmap(12, 2, 3000, 2000)->pixels(), 6'000'000U);
+  for (const std::size_t size : {36U, 40U, 108U})
+    EXPECT_EQ(bitmap(size, 4, 3000, 0xFFFFFFFE)->pixels(), 6000U) << "rows from the top";
+  EXPECT_FALSE(bitmap(20, 4, 3, 2));
+}
+
+TEST(ImageHeader, of_webp_is_found_without_chunks) {
+  const cv::Mat image = picture(33, 40, 3, 1);
+  for (const int quality : {80, 101}) {  // 101: lossless
+    const Bytes whole = encoded_with(image, ".webp", {cv::IMWRITE_WEBP_QUALITY, quality});
+    for (const std::ptrdiff_t cut : {0, 12, 20}) {  // RIFF and WEBP, and then the head of the chunk
+      const Bytes bytes(whole.begin() + cut, whole.end());
+      const std::optional<ImageHeader> header = read_image_header(bytes);
+      ASSERT_TRUE(header) << quality << ' ' << cut;
+      EXPECT_EQ(header->height, 33U);
+      EXPECT_EQ(header->width, 40U);
+      EXPECT_EQ(decoded(bytes, cv::IMREAD_COLOR).rows, 33) << quality << ' ' << cut;
+    }
+  }
+}
+
+TEST(ImageHeader, of_jpeg_2000_counts_its_tiles) {
+  const Bytes one = encoded(picture(64, 64, 3, 1), ".jp2");
+  EXPECT_EQ(read_image_header(one)->work_bytes_per_pixel, 18U + 3U);
+  const std::string_view mark = "\xFF\x4F\xFF\x51";
+  Bytes many = one;
+  const auto bytes_of_mark = std::as_bytes(std::span(mark));
+  const auto segment = std::ranges::search(many, bytes_of_mark).begin() + 4;
+  for (std::ptrdiff_t i = 20; i < 28; ++i)
+    segment[i] = std::byte{i % 4 == 3 ? std::uint8_t{1} : std::uint8_t{0}};
+  EXPECT_EQ(read_image_header(many)->work_bytes_per_pixel, 18U + 6 * 1024 + 3 * 1100)
+      << "a tile for each pixel";
+}
+
 TEST(ImageHeader, of_portable_pixmaps_may_have_comments_and_bits) {
   const auto header = [](std::string_view text) {
     const auto bytes = std::as_bytes(std::span(text));
@@ -116,6 +165,8 @@ TEST(ImageHeader, of_portable_pixmaps_may_have_comments_and_bits) {
   EXPECT_EQ(header("P3 # red\n2\t1 # two wide\n65535\n")->value_bytes, 2U);
   EXPECT_EQ(header("P4\n9 300\n")->pixels(), 2700U);
   EXPECT_FALSE(header("P6\n# never ends"));
+  EXPECT_EQ(header("P4 #\r32768 32767 #\n1 1 ")->pixels(), 32768U * 32767U) << "as OpenCV ends a comment";
+  EXPECT_EQ(header(std::string_view("P4 #\0\n9 300 ", 13))->pixels(), 2700U);
   EXPECT_FALSE(header("P5 0 7 255\n"));
   EXPECT_EQ(header("P5 99999999999999999999 2 255\n")->width, 0xFFFFFFFFU);
 }
