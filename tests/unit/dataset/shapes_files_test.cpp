@@ -304,5 +304,23 @@ TEST(GrowingFile, brings_new_files_of_a_pattern) {
   EXPECT_EQ(first_difference(dataset, many.images(), many.labels()), "");
 }
 
+TEST(GrowingFile, refuses_a_subset_whose_samples_have_other_numbers) {
+  ManyFiles many;
+  many.add("1.h5", 3);
+  many.add("3.h5", 4);
+  DatasetOptions options = many.options();
+  options.files = {many.dir() / "*.h5"};
+  const Dataset dataset = Dataset::open(options);
+  Dataset before = dataset.subset(std::vector<std::int64_t>{0, 2});
+  Dataset behind = dataset.subset(std::vector<std::int64_t>{0, 5});
+  many.add("2.h5", 2);
+  before.refresh();
+  EXPECT_EQ(before.size(), 2);
+  EXPECT_EQ(refusal_in<DatasetError>(many.dir(), [&] { behind.refresh(); }),
+            "1.h5 and 2 more files: samples were added before some of the subset: its sample 5 was row 2 of "
+            "3.h5:/images, and is row 0 of 3.h5:/images now; choose it again");
+  EXPECT_EQ(behind.origin(5).row, 2) << "unchanged";
+}
+
 }  // namespace
 }  // namespace h5feed::test

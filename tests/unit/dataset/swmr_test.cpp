@@ -143,6 +143,38 @@ TEST_P(Swmr, samples_are_the_rows_that_data_and_target_have) {
   EXPECT_EQ(checked_samples(open()), 30);
 }
 
+TEST_P(Swmr, samples_behind_links_are_the_rows_that_all_have) {
+  SwmrWriter first(dir_ / "a.h5", file());
+  SwmrWriter second(dir_ / "b.h5", file());
+  const std::filesystem::path master = dir_ / "master.h5";
+  {
+    const H5TestFile links(master);
+    const Hid nested(H5Pcreate(H5P_LINK_CREATE));
+    require(H5Pset_create_intermediate_group(nested.get(), 1), "H5Pset_create_intermediate_group");
+    for (const auto& [name, to] : {std::pair("demo_0", "a.h5"), std::pair("demo_1", "b.h5")}) {
+      for (const char* const what : {"x", "y"}) {
+        const std::string path = std::string(name) + '/' + what;
+        require(H5Lcreate_external(to, what, links.id(), path.c_str(), nested.get(), H5P_DEFAULT),
+                path.c_str());
+      }
+    }
+  }
+  Dataset dataset = [&] {
+    first.append(20);
+    first.append_to_x(3);
+    second.append_to_x(4);  // Its part has no common rows yet
+    return Dataset::open({.files = {master},
+                          .data = "demo_*/x",
+                          .target = "demo_*/y",
+                          .input_layout = InputLayout::none,
+                          .isolation = GetParam().isolation});
+  }();
+  EXPECT_EQ(checked_samples(dataset), 20);
+  first.append(5);
+  dataset.refresh();
+  EXPECT_EQ(dataset.size(), 25);
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (std::size_t file = 0; file < std::size(kFiles); ++file) {
