@@ -316,7 +316,7 @@ TEST(GrowingFile, refuses_a_subset_whose_samples_have_other_numbers) {
   many.add("2.h5", 2);
   before.refresh();
   EXPECT_EQ(before.size(), 2);
-  EXPECT_EQ(refusal_in<DatasetError>(many.dir(), [&] { behind.refresh(); }),
+  EXPECT_EQ(refusal_in<DatasetError>(many.dir().path(), [&] { behind.refresh(); }),
             "1.h5 and 2 more files: samples were added before some of the subset: its sample 5 was row 2 of "
             "3.h5:/images, and is row 0 of 3.h5:/images now; choose it again");
   EXPECT_EQ(behind.origin(5).row, 2) << "unchanged";

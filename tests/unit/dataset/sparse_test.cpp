@@ -384,29 +384,5 @@ TEST_F(SparseMatrix, options_that_do_not_fit_are_refused) {
   EXPECT_THAT(refusal_of<OptionError>([&] { DataLoader(dataset, clairvoyant); }), HasSubstr("lru"));
 }
 
-// Nothing of these lists is in the file: only their lengths are.
-TEST_F(SparseMatrix, names_that_claim_more_memory_than_any_list_has_are_refused) {
-  for (const bool text : {true, false}) {
-    const std::string name = text ? "text.h5" : "numbers.h5";
-    {
-      SparseFile file(folder / name);
-      file.matrix("X", random_rows(5, 4), 16);
-      file.file().createGroup("var");
-      file.attribute("var", "_index", "gene");
-      const hsize_t count = hsize_t{1} << 33, chunk = 1 << 16;
-      H5::DSetCreatPropList plist;
-      plist.setChunk(1, &chunk);
-      const H5::DataType type =
-          text ? H5::DataType(H5::StrType(H5::PredType::C_S1, 8)) : H5::DataType(H5::PredType::NATIVE_INT32);
-      file.file().createDataSet("var/gene", type, H5::DataSpace(1, &count), plist);
-    }
-    EXPECT_EQ(
-        refusal({.files = {folder / name},
-                 .data = "X",
-                 .sparse = SparseOptions{.format = SparseFormat::dense, .columns = {"g1"}}}),
-        name + ":/var/gene: a list of 8,589,934,592 names is too long; restore the file from a good copy");
-  }
-}
-
 }  // namespace
 }  // namespace h5feed::test
