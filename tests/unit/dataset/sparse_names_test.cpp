@@ -27,13 +27,13 @@ TEST(SparseNames, that_claim_more_memory_than_any_list_has_are_refused) {
           text ? H5::DataType(H5::StrType(H5::PredType::C_S1, 8)) : H5::DataType(H5::PredType::NATIVE_INT32);
       file.file().createDataSet("var/gene", type, H5::DataSpace(1, &count), plist);
     }
+    const DatasetOptions options{.files = {folder / name},
+                                 .data = "X",
+                                 .sparse = SparseOptions{.format = SparseFormat::dense, .columns = {"g1"}}};
     EXPECT_EQ(
-        refusal({.files = {folder / name},
-                 .data = "X",
-                 .sparse = SparseOptions{.format = SparseFormat::dense, .columns = {"g1"}}});
-  }),
+        refusal_in<DatasetError>(folder.path(), [&] { Dataset::open(options); }),
         name + ":/var/gene: a list of 8,589,934,592 names is too long; restore the file from a good copy");
-}
+  }
 }
 
 }  // namespace
