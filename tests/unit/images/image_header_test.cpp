@@ -152,7 +152,7 @@ TEST(ImageHeader, of_jpeg_2000_counts_its_tiles) {
   const std::string_view mark = "\xFF\x4F\xFF\x51";
   Bytes many = one;
   const auto bytes_of_mark = std::as_bytes(std::span(mark));
-  const auto segment = std::ranges::search(many, bytes_of_mark).begin() + 4;
+  const auto segment = std::search(many.begin(), many.end(), bytes_of_mark.begin(), bytes_of_mark.end()) + 4;
   for (std::ptrdiff_t i = 20; i < 28; ++i)
     segment[i] = std::byte{i % 4 == 3 ? std::uint8_t{1} : std::uint8_t{0}};
   EXPECT_EQ(read_image_header(many)->work_bytes_per_pixel, 18U + 6 * 1024 + 3 * 1100)
