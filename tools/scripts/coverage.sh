@@ -20,11 +20,12 @@ rm -rf "$build/profiles"
 LLVM_PROFILE_FILE="$PWD/$build/profiles/%4m.profraw" ctest --test-dir "$build" -j "$(nproc)" --output-on-failure "$@" || true
 
 find "$build/profiles" -name '*.profraw' >"$build/profiles.txt"
-llvm-profdata-14 merge -sparse -f "$build/profiles.txt" -o "$build/merged.profdata"
+# A process that a test kills may leave a profile that is cut off.
+llvm-profdata-14 merge -sparse --failure-mode=all -f "$build/profiles.txt" -o "$build/merged.profdata"
 objects=()
 while read -r program; do
   objects+=(-object "$program")
-done < <(find "$build" -type f -executable ! -name '*.so*' ! -path '*/CMakeFiles/*' -exec sh -c 'head -c4 "$1" | grep -q ELF' _ {} \; -print)
+done < <(find "$build" -type f -executable ! -path '*/CMakeFiles/*' -exec sh -c 'head -c4 "$1" | grep -q ELF' _ {} \; -print)
 of=("-instr-profile=$build/merged.profdata" "-ignore-filename-regex=/(tests|tools|benchmarks|examples|build)/|^/usr/" "${objects[@]}")
 llvm-cov-14 show "${of[@]}" -format=html -output-dir="$build/html" 2>/dev/null
 llvm-cov-14 export "${of[@]}" -summary-only 2>/dev/null >"$build/summary.json"
