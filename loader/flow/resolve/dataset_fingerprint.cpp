@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/resolve/dataset_fingerprint.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <span>
 
@@ -11,19 +13,32 @@
 namespace h5feed {
 namespace {
 
-void add_bytes(std::uint64_t& hash, std::span<const std::byte> bytes) {
+// Adds numbers of `value_bytes`, a power of two, as little-endian bytes: a state may be resumed on a host
+// with the other byte order.
+void add_values(std::uint64_t& hash, std::span<const std::byte> bytes, std::size_t value_bytes) {
   constexpr std::size_t kWord = sizeof(std::uint64_t);
   hash = mix_key(hash, kPlanHash, bytes.size());
   for (std::size_t at = 0; at < bytes.size(); at += kWord) {
+    const std::size_t count = std::min(kWord, bytes.size() - at);
     std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, std::min(kWord, bytes.size() - at));
+    if constexpr (std::endian::native == std::endian::little) {
+      std::memcpy(&word, bytes.data() + at, count);
+    } else {
+      for (std::size_t i = 0; i < count; ++i)
+        word |= std::to_integer<std::uint64_t>(bytes[(at + i) ^ (value_bytes - 1)]) << (8 * i);
+    }
     hash = mix_key(hash, kPlanHash, word);
   }
 }
 
+template <typename Values>
+void add_values(std::uint64_t& hash, const Values& values) {
+  add_values(hash, std::as_bytes(std::span(values)), sizeof(values[0]));
+}
+
 void add_field(std::uint64_t& hash, const Field& field) {
   const DatasetInfo& info = field.info();
-  add_bytes(hash, std::as_bytes(std::span(info.path)));
+  add_values(hash, info.path);
   hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(info.dtype));
   for (const std::uint64_t extent : info.shape) hash = mix_key(hash, kPlanHash, extent);
 }
@@ -72,7 +87,7 @@ std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
     add_tiling(hash, *dataset.tiling);
     const TileOptions& tiles = *dataset.options.tiles;
     if (tiles.foreground > 0 || tiles.min_foreground > 0) {
-      add_bytes(hash, std::as_bytes(std::span(tiles.labels)));
+      add_values(hash, tiles.labels);
       hash = mix_key(hash, kPlanHash, std::bit_cast<std::uint64_t>(tiles.foreground));
       hash = mix_key(hash, kPlanHash, std::bit_cast<std::uint64_t>(tiles.min_foreground));
     }
@@ -84,11 +99,12 @@ std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
     hash = mix_key(hash, kPlanHash, dataset.sparse->reader->num_values());
     hash = mix_key(hash, kPlanHash, dataset.sparse->reader->columns());
     hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(dataset.sparse->format));
-    add_bytes(hash, std::as_bytes(std::span(dataset.sparse->places)));
+    add_values(hash, dataset.sparse->places);
   }
   if (dataset.target) {
     add_field(hash, *dataset.target);
-    if (dataset.target->is_resident()) add_bytes(hash, dataset.target->resident.span());
+    if (dataset.target->is_resident())
+      add_values(hash, dataset.target->resident.span(), size_of(dataset.target->info().dtype));
   }
   // The samples of a set need not be told apart by the fields of the whole mixture, whose names are those of
   // the first set.

@@ -10,6 +10,7 @@
 #include "store/filters/bytes.hpp"
 #include "store/filters/entry.hpp"
 #include "store/filters/packed_values.hpp"
+#include "store/format/byte_order.hpp"
 
 namespace h5feed {
 namespace {
@@ -75,7 +76,7 @@ void unpack_values(std::span<const std::byte> packed, const NbitParams& params, 
           std::memcpy(out + i * sizeof(T), &element, sizeof(T));
         });
   };
-  if (params.big_endian) return unpack([](T element) { return swapped(element); });
+  if (params.big_endian != kHostIsBigEndian) return unpack([](T element) { return swapped(element); });
   unpack([](T element) { return element; });
 }
 
@@ -134,7 +135,8 @@ std::string nbit_contradicted_by(const FilterSpec& filter, const DatasetInfo& in
   const std::size_t element_bytes = size_of(info.dtype);
   const ValueBits bits =
       info.bits.count > 0 ? info.bits : ValueBits{0, static_cast<unsigned>(8 * element_bytes)};
-  const std::string real = nbit_text(elements, element_bytes, info.byte_swapped, bits);
+  const bool big_endian = info.byte_swapped != kHostIsBigEndian;
+  const std::string real = nbit_text(elements, element_bytes, big_endian, bits);
   if (stated == real) return {};
   return fmt::format("was set up for chunks of {}, and those of the dataset have {}", stated, real);
 }

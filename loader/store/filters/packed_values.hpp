@@ -3,15 +3,14 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
-namespace h5feed {
+#include "store/format/byte_order.hpp"
 
-static_assert(std::endian::native == std::endian::little, "packed values are loaded as little-endian words");
+namespace h5feed {
 
 /// Returns the value with its bytes in reverse order.
 template <typename T>
@@ -52,7 +51,7 @@ class PackedValues {
   static std::uint64_t word_at(const std::byte* bytes) noexcept {
     std::uint64_t word;
     std::memcpy(&word, bytes, sizeof(word));
-    return swapped(word);
+    return kHostIsBigEndian ? word : swapped(word);
   }
 
   std::uint64_t narrow_value(const std::byte* bytes, std::size_t bit) const noexcept {

@@ -13,6 +13,7 @@
 #include "store/filters/bytes.hpp"
 #include "store/filters/entry.hpp"
 #include "store/filters/packed_values.hpp"
+#include "store/format/byte_order.hpp"
 
 namespace h5feed {
 namespace {
@@ -76,7 +77,7 @@ void unpack(std::span<const std::byte> packed, unsigned bits, const ScaleOffsetP
     if (bits > 0) return PackedValues(packed, bits).for_each(params.elements, visit);
     for (std::size_t i = 0; i < params.elements; ++i) visit(i, std::uint64_t{0});
   };
-  if (params.big_endian) {
+  if (params.big_endian != kHostIsBigEndian) {
     for_each([&](std::size_t i, std::uint64_t value) { put(i, swapped(value_of(value))); });
   } else {
     for_each([&](std::size_t i, std::uint64_t value) { put(i, value_of(value)); });
@@ -144,7 +145,7 @@ ScaleOffsetHeader take_header(std::span<const std::byte>& in) {
   const std::span<const std::byte> head = take(in, kScaleOffsetHeaderBytes, "scaleoffset");
   ScaleOffsetHeader header{.bits = read_little_endian32(head)};
   const std::size_t minimum_bytes = std::min(kMostMinimumBytes, std::to_integer<std::size_t>(head[4]));
-  std::memcpy(&header.minimum, head.data() + 5, minimum_bytes);
+  header.minimum = little_endian(head.subspan(5, minimum_bytes));
   return header;
 }
 
@@ -229,7 +230,8 @@ std::string contradicted_by(const FilterSpec& filter, const DatasetInfo& info) {
                                                  std::uint64_t{1}, std::multiplies<>());
   const std::string stated =
       chunk_text(params->elements, type_text(*params), params->element_bytes, params->big_endian);
-  const std::string real = chunk_text(elements, name_of(info.dtype), size_of(info.dtype), info.byte_swapped);
+  const bool big_endian = info.byte_swapped != kHostIsBigEndian;
+  const std::string real = chunk_text(elements, name_of(info.dtype), size_of(info.dtype), big_endian);
   if (stated == real) return {};
   return fmt::format("was set up for chunks of {}, and those of the dataset have {}", stated, real);
 }

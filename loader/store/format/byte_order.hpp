@@ -2,11 +2,15 @@
 // Numbers between the file's byte order and the host's.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace h5feed {
+
+/// Whether the host stores a number's most significant byte first.
+inline constexpr bool kHostIsBigEndian = std::endian::native == std::endian::big;
 
 /// Reverses the bytes of each element in place. `element_bytes` is 1, 2, 4 or 8; bytes after the last
 /// whole element stay. Thread-safe on distinct spans.
