@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 
 #include "base/with_type.hpp"
 #include "conformance/storage_matrix.hpp"
+#include "store/format/byte_order.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
@@ -89,18 +89,21 @@ template <typename T>
 Bytes stored_fill_value(bool big_endian) {
   Bytes bytes;
   append(bytes, fill_value<T>());
-  if (big_endian) std::reverse(bytes.begin(), bytes.end());
+  if (big_endian != kHostIsBigEndian) std::reverse(bytes.begin(), bytes.end());
   return bytes;
 }
 
 // The value of packed bits by the definition of the filter, with two decimal digits for floats. Values with
-// all bits of an element are the element itself, which `scaleoffset_chunk` packs from its highest byte on.
+// all bits of an element are the element itself in little-endian order, which `scaleoffset_chunk` packs from
+// its highest byte on.
 template <typename T>
 T unpacked(std::uint64_t packed, unsigned bits, T minimum, bool filled) {
   if (bits == 8 * sizeof(T)) {
     T element;
+    auto* const bytes = reinterpret_cast<std::byte*>(&element);
     for (std::size_t i = 0; i < sizeof(T); ++i)
-      reinterpret_cast<std::byte*>(&element)[i] = static_cast<std::byte>(packed >> (bits - 8 * (i + 1)));
+      bytes[kHostIsBigEndian ? sizeof(T) - 1 - i : i] =
+          static_cast<std::byte>(packed >> (bits - 8 * (i + 1)));
     return element;
   }
   const std::uint64_t mark = (std::uint64_t{1} << bits) - 1;
@@ -237,9 +240,8 @@ TEST_P(ScaleOffset, decodes_every_number_of_bits) {
         for (const std::uint64_t value : packed) append(known, unpacked<T>(value, bits, least, filled));
         Bytes minimum;
         append(minimum, least);
-        minimum.resize(8);
-        std::uint64_t minimum_bits = 0;
-        std::memcpy(&minimum_bits, minimum.data(), minimum.size());
+        if (kHostIsBigEndian) std::ranges::reverse(minimum);
+        const std::uint64_t minimum_bits = little_endian(minimum);
         Bytes stored = scaleoffset_chunk(bits, minimum_bits, packed);
         stored.push_back({});  // libhdf5 itself adds a byte
         file.write_chunk(one.path, Shape{bits * kChunkElements}, stored);

@@ -21,6 +21,20 @@
 
 namespace h5feed::test {
 
+/// Returns an integer as HDF5 stores its own, least significant byte first.
+template <typename Number>
+std::array<std::byte, sizeof(Number)> little_endian_bytes(Number number) {
+  std::array<std::byte, sizeof(Number)> bytes;
+  for (std::size_t i = 0; i < sizeof(Number); ++i) bytes[i] = static_cast<std::byte>(number >> (8 * i));
+  return bytes;
+}
+
+/// Overwrites the bytes from `at` on with such an integer. Throws std::out_of_range if they are fewer.
+template <typename Number>
+void put_little_endian(std::vector<std::byte>& bytes, std::size_t at, Number number) {
+  for (const std::byte byte : little_endian_bytes(number)) bytes.at(at++) = byte;
+}
+
 /// Replaces every run of bytes that equals `from` by `to`, which has the same length. Throws
 /// std::runtime_error unless there are `times` such runs.
 inline void replace_bytes(const std::filesystem::path& path, const std::vector<std::uint8_t>& from,
@@ -38,8 +52,9 @@ inline void replace_bytes(const std::filesystem::path& path, const std::vector<s
 /// Replaces every 8-byte little-endian `from` in the file.
 inline void replace_address(const std::filesystem::path& path, std::uint64_t from, std::uint64_t to) {
   std::vector<std::byte> bytes = file_bytes(path);
+  const auto stored = little_endian_bytes(from);
   for (std::size_t i = 0; i + 8 <= bytes.size(); ++i) {
-    if (std::memcmp(&bytes[i], &from, 8) == 0) std::memcpy(&bytes[i], &to, 8);
+    if (std::memcmp(&bytes[i], stored.data(), 8) == 0) put_little_endian(bytes, i, to);
   }
   replace_file(path, bytes);
 }
@@ -49,10 +64,11 @@ inline void replace_address(const std::filesystem::path& path, std::uint64_t fro
 inline void damage_params(const std::filesystem::path& path, const std::vector<unsigned>& params,
                           std::size_t place, unsigned value) {
   std::vector<std::byte> bytes = file_bytes(path);
-  const auto words = std::as_bytes(std::span(params));
+  std::vector<std::byte> words(params.size() * sizeof(unsigned));
+  for (std::size_t i = 0; i < params.size(); ++i) put_little_endian(words, i * sizeof(unsigned), params[i]);
   const auto at = std::search(bytes.begin(), bytes.end(), words.begin(), words.end());
   if (at == bytes.end()) throw std::runtime_error("damage_params: no such parameters");
-  std::memcpy(&*at + place * sizeof(value), &value, sizeof(value));
+  put_little_endian(bytes, static_cast<std::size_t>(at - bytes.begin()) + place * sizeof(value), value);
   replace_file(path, bytes);
 }
 
@@ -86,7 +102,7 @@ inline void change_index(const std::filesystem::path& path, std::size_t rank, st
   const std::size_t entry_bytes = 8 + (rank + 1) * 8 + 8;
   const auto at =
       static_cast<std::size_t>(node - bytes.begin()) + kHeaderBytes + entry * entry_bytes + offset;
-  std::memcpy(&bytes.at(at), &number, sizeof number);
+  put_little_endian(bytes, at, number);
   replace_file(path, bytes);
 }
 
@@ -107,10 +123,9 @@ inline void set_chunk_address(const std::filesystem::path& path, std::size_t ran
 inline std::uint32_t metadata_checksum(const std::byte* bytes, std::size_t count) {
   std::uint32_t a = 0xdeadbeefU + static_cast<std::uint32_t>(count), b = a, c = a;
   const auto add_block = [&](std::size_t length) {
-    std::array<std::uint8_t, 12> block = {};
-    std::memcpy(block.data(), bytes, length);
     std::array<std::uint32_t, 3> words = {};
-    std::memcpy(words.data(), block.data(), block.size());
+    for (std::size_t i = 0; i < length; ++i)
+      words[i / 4] |= std::to_integer<std::uint32_t>(bytes[i]) << (8 * (i % 4));
     a += words[0], b += words[1], c += words[2];
     bytes += length;
   };
@@ -149,9 +164,8 @@ inline void move_chunk_of_new_index(const std::filesystem::path& path, std::size
   const auto start = static_cast<std::size_t>(node - bytes.begin());
   const std::size_t end = start + kHeaderBytes + records * record_bytes;
   if (end + 4 > bytes.size()) throw std::runtime_error("move_chunk_of_new_index: no such leaf");
-  std::memcpy(&bytes.at(start + kHeaderBytes + record * record_bytes + 8), &first_chunk, sizeof first_chunk);
-  const std::uint32_t checksum = metadata_checksum(&bytes.at(start), end - start);
-  std::memcpy(&bytes.at(end), &checksum, sizeof checksum);
+  put_little_endian(bytes, start + kHeaderBytes + record * record_bytes + 8, first_chunk);
+  put_little_endian(bytes, end, metadata_checksum(&bytes.at(start), end - start));
   replace_file(path, bytes);
 }
 

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "h5feed/error.hpp"
 #include "support/files/chunk_reader_file.hpp"
 #include "support/files/damage.hpp"
@@ -56,7 +54,7 @@ TEST(ScaleOffsetDecoder, bounds_what_hostile_chunks_claim) {
   }
   for (const unsigned bits : {17U, 0x80000000U, 0xffffffffU}) {
     Bytes wide = stored;
-    std::memcpy(wide.data(), &bits, sizeof(bits));
+    put_little_endian(wide, 0, bits);
     EXPECT_EQ(refusal(pipeline(), wide, 18),
               "scaleoffset: values of " + std::to_string(bits) + " bits, an element has 16");
   }

@@ -90,7 +90,7 @@ TEST_F(StoreChunkReader, reads_zfp_without_libhdf5) {
   {
     H5TestFile file(path());
     file.create({.path = "images",
-                 .file_type = H5T_IEEE_F32LE,
+                 .file_type = H5T_NATIVE_FLOAT,
                  .shape = {5, 7},
                  .chunk = {5, 7},
                  .filters = {{.id = filter_id::kZfp, .optional = true, .params = chunk.params, .name = {}}}});

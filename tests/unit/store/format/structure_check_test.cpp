@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "h5feed/error.hpp"
+#include "store/format/byte_order.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
@@ -47,7 +48,7 @@ class StoreStructure : public testing::Test {
   void put(std::uint64_t at, Number number) const {
     std::vector<std::byte> bytes = file_bytes(path());
     bytes.resize(std::max<std::size_t>(bytes.size(), at + sizeof number));
-    std::memcpy(&bytes[at], &number, sizeof number);
+    put_little_endian(bytes, at, number);
     replace_file(path(), bytes);
   }
 
@@ -120,9 +121,8 @@ TEST_F(StoreStructure, refuses_an_object_header_that_continues_in_itself) {
   const std::uint64_t header = header_address(path(), "images");
   // The first message becomes one that continues at itself.
   const std::uint64_t message = header + 16;
-  std::uint16_t bytes = 0;
   const std::vector<std::byte> before = file_bytes(path());
-  std::memcpy(&bytes, &before[message + 2], sizeof bytes);
+  const std::uint64_t bytes = little_endian(std::span(before).subspan(message + 2, 2));
   ASSERT_GE(bytes, 16);
   put<std::uint16_t>(message, 16);
   put<std::uint64_t>(message + 8, message);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -145,11 +144,7 @@ TEST_F(StoreDamaged, ends_at_groups_that_contain_each_other_against_their_refere
   }
   const std::uint64_t outer = test::header_address(path(), "a");
   const std::uint64_t inner = test::header_address(path(), "a/b");
-  Bytes bytes = test::file_bytes(path());
-  for (std::size_t i = 0; i + sizeof inner <= bytes.size(); ++i) {
-    if (std::memcmp(&bytes[i], &inner, sizeof inner) == 0) std::memcpy(&bytes[i], &outer, sizeof outer);
-  }
-  test::replace_file(path(), bytes);
+  test::replace_address(path(), inner, outer);
   EXPECT_THAT(listed_paths(), ElementsAre("/a/images"));
 }
 
