@@ -3,6 +3,7 @@
 """Measures how many small faults, planted in the sources one at a time, the tests find.
 
     tests/mutation/mutate.py [--mutants 200] [--seed 1] [--json OUT.json] [--only plan,cache,cursor,normalize]
+    tests/mutation/mutate.py --again OUT.json      tries the survivors of OUT.json with the commit's tests, and updates it
 
 A mutant is one change of one line: another comparison, another operator, a constant that is one larger, a negated
 condition, a statement left out. The lines are drawn at random from the sources of ROOMS, as many from each room. A
@@ -34,16 +35,16 @@ ROOMS = {
     "cache": (["loader/cache/*.cpp", "loader/flow/resolve/cache_layout.cpp", "loader/flow/chunks/chunk_agenda.cpp",
                "loader/flow/chunks/row_future.cpp"],
               ["cache_test", "row_cache_test", "chunk_agenda_test", "row_forecast_test", "order_options_test",
-               "cache_policy_test", "oracle_test"]),
+               "cache_policy_test", "oracle_test", "worker_allocations_test"]),
     "cursor": (["loader/flow/data_loader.cpp", "loader/flow/data_loader_state.cpp", "loader/flow/data_loader_resume.cpp",
                 "loader/flow/stretch.cpp", "loader/flow/stretch.hpp", "loader/flow/epoch_state.hpp"],
                ["data_loader_test", "resume_test", "order_options_test", "output_options_test", "loader_options_test",
-                "oracle_test", "shutdown_test"]),
+                "oracle_test", "shutdown_test", "faults_test", "self_tuning_test", "cuda_host_test"]),
     "normalize": (["loader/batch/normalize.cpp", "loader/batch/row_kernel.cpp", "loader/batch/resize_kernel.cpp",
                    "loader/batch/strides.cpp", "loader/flow/values/augmentation.cpp", "loader/flow/values/conversion.cpp",
                    "cuda/kernels/convert_core.hpp", "cuda/kernels/divisor.hpp", "cuda/kernels/normalize_coefficients.cpp",
                    "cuda/kernels/image_units.hpp", "cuda/kernels/flat_units.hpp"],
-                  ["batch_test", "cuda_kernel_test", "output_options_test", "oracle_test"]),
+                  ["batch_test", "cuda_kernel_test", "output_options_test", "oracle_test", "cuda_host_test"]),
 }
 
 SWAPS = [(r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
@@ -85,6 +86,11 @@ def all_mutants(folder, patterns):
     return mutants
 
 
+def commit_of(folder):
+    return subprocess.run(["git", "-C", folder, "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True,
+                          text=True).stdout.strip()
+
+
 class Tree:
     """A worktree of the commit with a Debug build of the tests."""
 
@@ -96,6 +102,8 @@ class Tree:
     def prepare(self):
         if not self.folder.exists():
             subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", self.folder, "HEAD"], check=True)
+        # A run that was killed may have left a mutant.
+        subprocess.run(["git", "-C", self.folder, "checkout", "--quiet", "--force", "--detach", commit_of(ROOT)], check=True)
         linker = next((f"-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld={name}" for name in ("lld", "gold") if shutil.which(f"ld.{name}")),
                       "-DCMAKE_EXE_LINKER_FLAGS=")
         subprocess.run(["cmake", "-S", self.folder, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", linker,
@@ -141,6 +149,26 @@ class Tree:
             file.write_text(original)
 
 
+def try_again(tree, path):
+    """Runs the tests of the survivors in a result of a run, and writes down those that are killed now."""
+    results = json.loads(path.read_text())
+    for mutant in results["mutants"]:
+        if mutant["killed_by"] != "":
+            continue
+        lines = (tree.folder / mutant["file"]).read_text().splitlines()
+        if mutant["line"] > len(lines) or lines[mutant["line"] - 1].strip() != mutant["was"]:
+            print(f"{mutant['file']}:{mutant['line']}: the line has changed")
+            continue
+        indent = lines[mutant["line"] - 1][: -len(mutant["was"])]
+        killer = tree.verdict_of((mutant["file"], mutant["line"], indent + mutant["now"] + "\n"), ROOMS[mutant["room"]][1])
+        if killer:
+            mutant["killed_by"], mutant["killed_at"] = killer, commit_of(tree.folder)
+            path.write_text(json.dumps(results, indent=1) + "\n")
+        print(f"{mutant['file']}:{mutant['line']}: {mutant['now']}: {'killed by ' + killer if killer else 'SURVIVED'}", flush=True)
+    killed = sum(1 for each in results["mutants"] if each["killed_by"])
+    print(f"{killed} of {sum(1 for each in results['mutants'] if each['killed_by'] is not None)} mutants killed")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=200, help="of all rooms together")
@@ -149,6 +177,7 @@ def main():
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutation-tree")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write each mutant and what became of it, and continue from there")
+    parser.add_argument("--again", type=Path, help="try the survivors of this result of --json")
     options = parser.parse_args()
     rooms = options.only.split(",")
     if unknown := set(rooms) - set(ROOMS):
@@ -156,8 +185,10 @@ def main():
 
     tree = Tree(options.folder.resolve(), rooms, options.jobs)
     tree.prepare()
-    commit = subprocess.run(["git", "-C", tree.folder, "rev-parse", "--short=12", "HEAD"], check=True,
-                            capture_output=True, text=True).stdout.strip()
+    if options.again:
+        try_again(tree, options.again)
+        return
+    commit = commit_of(tree.folder)
     done = []
     if options.json and options.json.exists():
         before = json.loads(options.json.read_text())
