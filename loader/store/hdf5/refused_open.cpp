@@ -58,9 +58,9 @@ std::string dangling_link(const H5::H5File& handle, const std::string& path) {
 }
 
 // Returns the rest of `path` behind the link that leads out of the file, where `within` ends. Follows at most
-// `soft_links` soft links on the way.
+// `soft_links` soft links on the way, by default as many as libhdf5 (H5Pset_nlinks).
 std::string behind_link(const H5::H5File& handle, const WithinFile& within, const std::string& path,
-                        unsigned soft_links = 8) {
+                        unsigned soft_links = 16) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
     const std::string rest = end == std::string::npos ? std::string() : path.substr(end);

@@ -62,7 +62,8 @@ void prepare_sources(FilePlaces& places, const VirtualMapping& mapping) {
 // may differ from the rows it becomes, fewer elements.
 bool too_short(const DatasetInfo& source, const VirtualSource& wanted, const DatasetInfo& whole) {
   if (wanted.one_row || source.shape.empty()) return false;
-  if (!wanted.whole) return wanted.first_row + wanted.rows > source.rows();
+  if (!wanted.whole)
+    return wanted.first_row > source.rows() || wanted.rows > source.rows() - wanted.first_row;
   return source.total_bytes() / size_of(source.dtype) <
          wanted.rows * (whole.row_bytes() / size_of(whole.dtype));
 }
