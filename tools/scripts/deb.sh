@@ -31,7 +31,7 @@ build_packages() {
 
 # try_packages: each step fails on its own; the data are images, stored raw and encoded.
 try_packages() {
-  local packages=("$PWD/$build"/packages/*.deb) work source=$PWD
+  local packages=("$PWD/$build"/packages/*.deb) source=$PWD
   [ -e "${packages[0]}" ] || fail "there are no packages in $build/packages; run tools/scripts/deb.sh first"
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT

@@ -15,7 +15,7 @@ count=0 foreign=()
 while read -r symbol; do
   count=$((count + 1))
   # Names within the namespace h5feed, each after its length: class, nested class, member. Operators have no length.
-  if [[ $symbol =~ ^_Z(T[ISV]|GV)?NK?6h5feed([0-9].*)$ ]]; then
+  if [[ $symbol =~ ^_Z(T[ISV]|GV)?NK?[RO]?6h5feed([0-9].*)$ ]]; then
     rest=${BASH_REMATCH[2]}
     while [[ $rest =~ ^([0-9]+)(.*)$ ]]; do
       name=${BASH_REMATCH[2]:0:${BASH_REMATCH[1]}}
@@ -25,7 +25,7 @@ while read -r symbol; do
       foreign+=("$symbol")
       break
     done
-  elif [[ ! $symbol =~ ^_ZNK?6h5feed[a-z][a-zA-Z] ]]; then
+  elif [[ ! $symbol =~ ^_ZNK?[RO]?6h5feed[a-z][a-zA-Z] ]]; then
     foreign+=("$symbol")
   fi
 done < <(nm -D --defined-only --format=posix "$library" | cut -d' ' -f1 | sed 's/@.*//')

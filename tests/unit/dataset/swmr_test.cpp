@@ -96,7 +96,7 @@ TEST_P(Swmr, the_rows_that_are_flushed_are_read_and_refresh_adds_later_ones) {
 
 TEST_P(Swmr, an_epoch_is_right_while_the_writer_appends) {
   SwmrWriter writer(path(), file());
-  writer.append(20);
+  writer.append(40);  // More chunks than a window has
   Dataset dataset = open();
   const std::int64_t first = dataset.size();
   writer.run();
