@@ -95,7 +95,9 @@ class PartOpener {
     all_looked_.clear();
     beside_writer_ = false;
   }
+  /// Notes a file that a `look` reads.
   void note_file(const H5File& file) noexcept { beside_writer_ |= file.swmr_writer(); }
+  /// Notes a dataset of a `look`.
   void note_part(std::string path, std::uint64_t rows) {
     all_looked_.push_back({path, rows, kept_files_});
     if (rows > 0) looked_.push_back({std::move(path), rows, kept_files_});

@@ -31,8 +31,7 @@ void check_same_samples(const DatasetState& before, const DatasetState& now, std
   if (place(old) == place(current)) return;
   throw DatasetError(fmt::format(
       "{}: samples were added before some of the subset: its sample {} was row {} of {}:{}, and is row {} of "
-      "{}:{} "
-      "now; choose it again",
+      "{}:{} now; choose it again",
       now.file, format_count(largest), format_count(static_cast<std::uint64_t>(old.row)), old.file, old.path,
       format_count(static_cast<std::uint64_t>(current.row)), current.file, current.path));
 }

@@ -169,7 +169,9 @@ class ScaleOffset : public testing::TestWithParam<std::tuple<std::size_t, H5T_or
         compared_ = true;
       }
     }
-    if (!compared_) GTEST_SKIP() << "this libhdf5 (" H5_VERS_INFO ") reads nothing of what it has written";
+    if (!compared_ && H5_VERSION_GE(1, 14, 0))
+      GTEST_SKIP() << "this libhdf5 (" H5_VERS_INFO ") reads nothing of what it has written";
+    EXPECT_TRUE(compared_);
   }
 
   static bool same(const ByteBuffer& ours, const Bytes& wanted) {

@@ -179,6 +179,8 @@ def main():
     parser.add_argument("--json", type=Path, help="write each mutant and what became of it, and continue from there")
     parser.add_argument("--again", type=Path, help="try the survivors of this result of --json")
     options = parser.parse_args()
+    if options.again and not options.again.is_file():
+        sys.exit(f"mutate: --again {options.again}: no such file; name what --json has written")
     rooms = options.only.split(",")
     if unknown := set(rooms) - set(ROOMS):
         sys.exit(f"mutate: --only {options.only}: no room {', '.join(sorted(unknown))}; rooms: {', '.join(ROOMS)}")

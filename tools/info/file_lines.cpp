@@ -18,10 +18,11 @@ std::string storage_text(const StorageKind& storage) {
 }  // namespace
 
 std::string file_lines(const H5File& file, const std::string& name, std::uint64_t bytes,
-                       std::size_t num_datasets, const StorageKind& storage) {
+                       std::size_t num_datasets, const std::vector<ExternalLink>& links,
+                       const StorageKind& storage) {
   std::string text = fmt::format("{}: {}, {} {}, on {}\n", printable(name), format_bytes(bytes), num_datasets,
                                  num_datasets == 1 ? "dataset" : "datasets", storage_text(storage));
-  if (const std::vector<ExternalLink> links = file.list_external_links(); !links.empty()) {
+  if (!links.empty()) {
     text += fmt::format("links into other files, which loaders follow and info does not: {}\n",
                         printable(list_text(links)));
   }
@@ -35,9 +36,9 @@ std::string file_lines(const H5File& file, const std::string& name, std::uint64_
   return text;
 }
 
-Json links_json(const H5File& file) {
+Json links_json(const std::vector<ExternalLink>& links) {
   Json json = Json::array();
-  for (const ExternalLink& link : file.list_external_links())
+  for (const ExternalLink& link : links)
     json.push_back({{"path", link.path}, {"other_file", link.other_file}, {"other_path", link.other_path}});
   return json;
 }

@@ -287,12 +287,13 @@ int info(const InfoArguments& arguments) {
                {"ratio", true},
                {"read path"}});
   const StorageKind storage = storage_kind(arguments.file);
+  const std::vector<ExternalLink> links = file->list_external_links();
   Json json = {{"file", arguments.file},
                {"file_bytes", file_bytes},
                {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
                {"swmr_writer", file->swmr_writer()},
                {"datasets", Json::array()},
-               {"links", links_json(*file)}};
+               {"links", links_json(links)}};
   std::string geometry, forecasts, warnings, readings;
   for (const Entry& entry : entries) {
     table.add_row(table_row(entry));
@@ -329,7 +330,7 @@ int info(const InfoArguments& arguments) {
   if (arguments.output.json) {
     print(json_text(json));
   } else {
-    std::string text = file_lines(*file, arguments.file, file_bytes, entries.size(), storage);
+    std::string text = file_lines(*file, arguments.file, file_bytes, entries.size(), links, storage);
     if (table.rows() > 0) text += '\n' + table.to_text();
     if (!geometry.empty()) text += '\n' + geometry;
     if (!forecasts.empty()) text += '\n' + forecasts;

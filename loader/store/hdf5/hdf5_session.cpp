@@ -188,6 +188,11 @@ void limit_metadata_cache(const H5::FileAccPropList& access) {
     throw H5::PropListIException("H5Pset_mdc_config", "failed");
 }
 
+void read_unused_bits(const H5::FileAccPropList& access) {
+  if (accept_unused_bits(access.getId()) < 0)
+    throw H5::PropListIException("H5Pset_relax_file_integrity_checks", "failed");
+}
+
 namespace {
 
 hid_t open_with(const H5::FileAccPropList& access, const std::string& name, unsigned flags) {
@@ -203,14 +208,14 @@ hid_t open_with(const H5::FileAccPropList& access, const std::string& name, unsi
 hid_t open_for_reading(const std::string& name, bool swmr_writer) {
   const H5::FileAccPropList access;
   limit_metadata_cache(access);
-  if (H5Pset_file_locking(access.getId(), false, true) < 0 || accept_unused_bits(access.getId()) < 0)
-    return H5I_INVALID_HID;
+  read_unused_bits(access);
+  if (H5Pset_file_locking(access.getId(), false, true) < 0) return H5I_INVALID_HID;
   return open_with(access, name, H5F_ACC_RDONLY | (swmr_writer ? H5F_ACC_SWMR_READ : 0U));
 }
 
 hid_t open_as_the_host_did(const std::string& name) {
   const H5::FileAccPropList access;
-  if (accept_unused_bits(access.getId()) < 0) return H5I_INVALID_HID;
+  read_unused_bits(access);
   return open_with(access, name, H5F_ACC_RDONLY);
 }
 

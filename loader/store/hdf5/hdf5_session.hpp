@@ -89,6 +89,9 @@ class PluginsOff {
 /// index is scanned once. Throws H5::Exception.
 void limit_metadata_cache(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
 
+/// Calls `accept_unused_bits` for files opened or created with `access`. Throws H5::Exception.
+void read_unused_bits(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
+
 /// Opens a file for reading, without a lock: with `swmr_writer` as a reader beside that writer. Returns an
 /// identifier for `Hdf5Session::release`, or H5I_INVALID_HID if libhdf5 refuses the file.
 hid_t open_for_reading(const std::string& name, bool swmr_writer) H5FEED_REQUIRES(hdf5_mutex);

@@ -13,7 +13,6 @@
 
 #include "store/format/byte_source.hpp"
 #include "store/hdf5/hdf5_session.hpp"
-#include "store/hdf5/hdf5_versions.hpp"
 
 namespace h5feed {
 namespace {
@@ -131,7 +130,7 @@ H5::H5File open_recorded(const H5::H5File& named) {
   const H5::FileAccPropList access;
   limit_metadata_cache(access);
   access.setDriver(id, nullptr);
-  if (accept_unused_bits(access.getId()) < 0) throw H5::PropListIException("accept_unused_bits", "failed");
+  read_unused_bits(access);
   const unsigned flags = H5F_ACC_RDONLY | (reads_beside_writer(named) ? H5F_ACC_SWMR_READ : 0U);
   return {named.getFileName(), flags, H5::FileCreatPropList::DEFAULT, access};
 }

@@ -13,7 +13,6 @@
 #include "store/format/byte_source.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
 #include "store/hdf5/hdf5_types.hpp"
-#include "store/hdf5/hdf5_versions.hpp"
 #include "store/write/attribute_write.hpp"
 #include "store/write/creation_properties.hpp"
 #include "store/write/h5_writer_handles.hpp"
@@ -87,10 +86,6 @@ H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) H5FEE
   return creation;
 }
 
-void accept_bits_of_sources(const H5::FileAccPropList& access) {
-  if (accept_unused_bits(access.getId()) < 0) throw H5::PropListIException("accept_unused_bits", "failed");
-}
-
 // Uses the HDF5 1.8 object format if the source does: attributes beyond 64 KiB need it.
 void set_version_bounds(const H5::FileAccPropList& access, const H5::H5File& source, bool latest) {
   H5F_info2_t info = {};
@@ -150,7 +145,7 @@ H5Writer::H5Writer(std::filesystem::path target, bool overwrite)
     forget_times(creation);
     const H5::FileAccPropList access;
     access.setLibverBounds(H5F_LIBVER_EARLIEST, H5F_LIBVER_V18);
-    accept_bits_of_sources(access);
+    read_unused_bits(access);
     const H5::H5File file(state_->staged.temporary().string(), H5F_ACC_EXCL, creation, access);
     state_->file = retain(file);
   } catch (const H5::Exception&) {
@@ -170,7 +165,7 @@ H5Writer::H5Writer(std::filesystem::path target, bool overwrite, const H5File& l
       const H5::FileAccPropList access;
       set_version_bounds(access, source, latest);
       limit_metadata_cache(access);
-      accept_bits_of_sources(access);
+      read_unused_bits(access);
       const H5::H5File file(state_->staged.temporary().string(), H5F_ACC_EXCL, creation, access);
       state_->file = retain(file);
     } catch (const H5::Exception&) {
