@@ -60,6 +60,9 @@ try_packages() {
 
 if [ "${1:-}" = try ]; then
   try_packages
+elif [[ "${1:--}" != -* ]]; then
+  sed -n 's/^#   //p' "$0" >&2
+  exit 2
 else
   build_packages "$@"
 fi
