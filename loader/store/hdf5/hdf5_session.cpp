@@ -193,6 +193,12 @@ void read_unused_bits(const H5::FileAccPropList& access) {
     throw H5::PropListIException("H5Pset_relax_file_integrity_checks", "failed");
 }
 
+void limit_read_attempts(const H5::FileAccPropList& access) {
+  constexpr unsigned kAttempts = 29;  // The pauses between them take 2^29 ns together
+  if (H5Pset_metadata_read_attempts(access.getId(), kAttempts) < 0)
+    throw H5::PropListIException("H5Pset_metadata_read_attempts", "failed");
+}
+
 namespace {
 
 hid_t open_with(const H5::FileAccPropList& access, const std::string& name, unsigned flags) {
@@ -209,6 +215,7 @@ hid_t open_for_reading(const std::string& name, bool swmr_writer) {
   const H5::FileAccPropList access;
   limit_metadata_cache(access);
   read_unused_bits(access);
+  if (swmr_writer) limit_read_attempts(access);
   if (H5Pset_file_locking(access.getId(), false, true) < 0) return H5I_INVALID_HID;
   return open_with(access, name, H5F_ACC_RDONLY | (swmr_writer ? H5F_ACC_SWMR_READ : 0U));
 }

@@ -92,6 +92,12 @@ void limit_metadata_cache(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf
 /// Calls `accept_unused_bits` for files opened or created with `access`. Throws H5::Exception.
 void read_unused_bits(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
 
+/// Limits how often libhdf5 reads metadata whose checksum is wrong in files opened with `access` beside a
+/// SWMR writer, to half a second for each piece of metadata. libhdf5 doubles its pauses from one nanosecond
+/// on, 100 times by default (H5Pset_metadata_read_attempts), so that it would never return from metadata that
+/// a killed writer left half written. Throws H5::Exception.
+void limit_read_attempts(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
+
 /// Opens a file for reading, without a lock: with `swmr_writer` as a reader beside that writer. Returns an
 /// identifier for `Hdf5Session::release`, or H5I_INVALID_HID if libhdf5 refuses the file.
 hid_t open_for_reading(const std::string& name, bool swmr_writer) H5FEED_REQUIRES(hdf5_mutex);

@@ -17,6 +17,7 @@
 #include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
 #include "store/index/chunk_overlap.hpp"
+#include "store/index/entry_check.hpp"
 #include "store/index/index_damage.hpp"
 #include "store/index/recording_driver.hpp"
 
@@ -35,24 +36,6 @@ H5::DSetAccPropList without_chunk_cache() {
   H5::DSetAccPropList access;
   access.setChunkCache(1, 0, 1.0);
   return access;
-}
-
-// Chunks that an index lists where the dataset has none.
-struct Misplaced {
-  std::uint64_t count = 0;
-  std::vector<std::uint64_t> example = {};  // offset of one of them in elements; empty where it is not known
-};
-
-// The number of the chunk at `offset`, in elements; empty where the dataset has none there.
-std::optional<std::uint64_t> chunk_at(std::span<const hsize_t> offset, const ChunkIndex& index,
-                                      const DatasetInfo& info) {
-  std::uint64_t chunk = 0;
-  for (std::size_t d = 0; d < offset.size(); ++d) {
-    const std::uint64_t coordinate = offset[d] / info.chunk_shape[d];
-    if (coordinate >= index.grid[d]) return std::nullopt;
-    chunk = chunk * index.grid[d] + coordinate;
-  }
-  return chunk;
 }
 
 // Without `missing` where it is not known which chunk the dataset has lost.
@@ -77,32 +60,6 @@ std::optional<std::uint64_t> chunk_at(std::span<const hsize_t> offset, const Chu
 // their position, and an array may list places outside the dataset.
 bool holds_places(const DatasetInfo& info) { return info.index_kind.starts_with("B-tree"); }
 
-// Meets the chunks of an index in the order in which it lists them.
-class EntryCheck {
- public:
-  EntryCheck(const DatasetInfo& info, const ChunkIndex& index)
-      : info_(info), index_(index), in_order_(info.index_kind == kVersion1Index) {}
-
-  // The number of the chunk at `offset`, in elements; empty where the dataset has none there.
-  std::optional<std::uint64_t> meet(std::span<const hsize_t> offset) {
-    const std::optional<std::uint64_t> chunk = chunk_at(offset, index_, info_);
-    const bool follows = !in_order_ || last_.empty() || std::ranges::lexicographical_compare(last_, offset);
-    last_.assign(offset.begin(), offset.end());
-    if ((!chunk || !follows) && misplaced_.count++ == 0)
-      misplaced_.example.assign(offset.begin(), offset.end());
-    return chunk;
-  }
-
-  const Misplaced& misplaced() const noexcept { return misplaced_; }
-
- private:
-  const DatasetInfo& info_;
-  const ChunkIndex& index_;
-  const bool in_order_;  // as a B-tree has to list them for its chunks to be found
-  std::vector<hsize_t> last_;
-  Misplaced misplaced_;
-};
-
 #if H5FEED_HAVE_CHUNK_ITER
 
 struct Visit {
@@ -110,6 +67,8 @@ struct Visit {
   EntryCheck check;
   std::size_t rank = 0;
   std::uint64_t base_address = 0;  // to be added to every address libhdf5 gives
+  std::uint64_t visited = 0;
+  bool out_of_memory = false;
 };
 
 // The types of the mask and the size differ between library versions.
@@ -119,13 +78,15 @@ int keep_chunk(const hsize_t* first_element, Mask filter_mask, haddr_t address, 
   try {
     Visit& visit = *static_cast<Visit*>(data);
     const std::optional<std::uint64_t> chunk = visit.check.meet({first_element, visit.rank});
+    ++visit.visited;
     if (chunk && address != HADDR_UNDEF && !visit.index.locations.empty()) {
       visit.index.locations[*chunk] = {address + visit.base_address, bytes,
                                        static_cast<std::uint32_t>(filter_mask)};
     }
     return 0;
   } catch (const std::exception&) {
-    return -1;  // out of memory; libhdf5's C code cannot pass an exception on
+    static_cast<Visit*>(data)->out_of_memory = true;
+    return -1;  // libhdf5's C code cannot pass an exception on
   }
 }
 
@@ -136,8 +97,11 @@ Misplaced visit_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkInd
   visit.base_address = file_creation_properties(file).getUserblock();
 #endif
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
-  if (reads_beside_writer(file)) forget_metadata(dataset);
+  const bool growing = reads_beside_writer(file);
+  if (growing) forget_metadata(dataset);
   if (H5Dchunk_iter(dataset.getId(), H5P_DEFAULT, keep_chunk, &visit) < 0) {
+    // What a killed SWMR writer left half written ends the list: the chunks before are whole.
+    if (growing && !visit.out_of_memory && visit.visited > 0) return visit.check.misplaced();
     throw H5::DataSetIException("H5Dchunk_iter", "failed");
   }
   return visit.check.misplaced();
@@ -268,14 +232,17 @@ Misplaced misplaced_chunks(const H5::H5File& named, const DatasetInfo& info, con
 
 void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& index)
     H5FEED_REQUIRES(hdf5_mutex) {
+  const bool growing = reads_beside_writer(named);
   const H5::H5File file = open_recorded(named);
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
   // One walk over the index. It tells when all is found, and an entry that is damaged, which fails
   // below, from one of a chunk that was never written, which fails as well.
   hsize_t stored = 0;
   const H5::DataSpace space = dataset.getSpace();
-  if (H5Dget_num_chunks(dataset.getId(), space.getId(), &stored) < 0)
-    throw H5::DataSetIException("H5Dget_num_chunks", "failed");
+  const bool whole = H5Dget_num_chunks(dataset.getId(), space.getId(), &stored) >= 0;
+  if (!whole && !growing) throw H5::DataSetIException("H5Dget_num_chunks", "failed");
+  // What a killed SWMR writer left half written ends the list: the chunks before are whole.
+  if (!whole) stored = index.locations.size();
   // libhdf5 need not compose the reasons.
   const Hdf5ErrorHandler silence(nullptr, nullptr);
   hsize_t found = 0;
@@ -283,7 +250,10 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
     const auto offset = chunk_offset(chunk, index, info);
     std::uint32_t filter_mask = 0;
     std::byte nothing{};  // the driver writes no data
-    if (H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, &nothing) < 0) continue;
+    if (H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, &nothing) < 0) {
+      if (whole) continue;
+      break;
+    }
     const std::optional<RecordedRead> read = take_recorded_read(file);
     if (!read) {
       hsize_t bytes = 0;
@@ -295,7 +265,8 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
     index.locations[chunk] = {read->address, read->bytes, filter_mask};
     ++found;
   }
-  if (found != stored) check_unread(dataset, stored, info, index, reads_beside_writer(named));
+  if (!whole && found == 0) throw H5::DataSetIException("H5Dget_num_chunks", "failed");
+  if (whole && found != stored) check_unread(dataset, stored, info, index, growing);
 }
 
 #endif

@@ -66,10 +66,12 @@ std::vector<ChunkLocation> chunk_locations(const H5File& file, const DatasetInfo
 /// Returns the positions of all chunks of a chunked dataset, listed by H5Dchunk_iter if the library has it
 /// (1.10.10, 1.12.3, 1.14 and later), else by a recording file driver (recording_driver.hpp). Unfiltered edge
 /// chunks get `kAllFiltersSkipped`. Chunks beyond the extent, which an old library may have left in the
-/// index, are ignored unless chunks of the dataset are missing. Holds the HDF5 mutex. Throws
-/// DamagedChunkIndex; only B-trees are searched for chunks out of place. Throws UnreadableChunkIndex
-/// (index_damage.hpp) if libhdf5 cannot list the chunks, or if a chunk has no bytes or bytes outside the
-/// file; FileError if there are too many to list (an index of version 1 is checked even then).
+/// index, are ignored unless chunks of the dataset are missing. Beside a SWMR writer, which may have been
+/// killed while it wrote to the index, the chunks behind the first part that cannot be read are given as not
+/// allocated. Holds the HDF5 mutex. Throws DamagedChunkIndex; only B-trees are searched for chunks out of
+/// place. Throws UnreadableChunkIndex (index_damage.hpp) if libhdf5 cannot list the chunks, or if a chunk has
+/// no bytes or bytes outside the file; FileError if there are too many to list (an index of version 1 is
+/// checked even then).
 ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

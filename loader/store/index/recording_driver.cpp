@@ -131,7 +131,9 @@ H5::H5File open_recorded(const H5::H5File& named) {
   limit_metadata_cache(access);
   access.setDriver(id, nullptr);
   read_unused_bits(access);
-  const unsigned flags = H5F_ACC_RDONLY | (reads_beside_writer(named) ? H5F_ACC_SWMR_READ : 0U);
+  const bool swmr_writer = reads_beside_writer(named);
+  if (swmr_writer) limit_read_attempts(access);
+  const unsigned flags = H5F_ACC_RDONLY | (swmr_writer ? H5F_ACC_SWMR_READ : 0U);
   return {named.getFileName(), flags, H5::FileCreatPropList::DEFAULT, access};
 }
 

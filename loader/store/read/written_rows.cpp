@@ -143,6 +143,11 @@ WrittenRows written_rows(const H5File& file, DatasetInfo& info, std::shared_ptr<
     if ((last_bytes = bytes_of(last)) > kMostKeptBytes) last = {};
     KeptBytes kept = read_run(last, *source);
     written.index = build_chunk_index(file, info);
+    // Where a part cannot be read now, the chunks that are listed were followed by others before.
+    if (const std::uint64_t listed = complete_runs(written.index); listed < runs) {
+      runs = listed;
+      break;
+    }
     if (!may_change) break;
     if (last_bytes > kMostKeptBytes) {
       --runs;
@@ -158,7 +163,7 @@ WrittenRows written_rows(const H5File& file, DatasetInfo& info, std::shared_ptr<
     log_once(
         LogLevel::warning,
         fmt::format("{}:{}: {} of {} rows are read: a SWMR writer has the file and has not completed the "
-                    "chunks of the others; they come with refresh()",
+                    "chunks of the others; they come with refresh(), unless it was killed",
                     info.file, short_path(info.path), format_count(info.rows()), format_count(rows)));
   }
   return written;
