@@ -176,6 +176,8 @@ class Watcher {
   double before_s_ = 0, entry_bytes_ = 1, entry_done_ = 0;
 };
 
+std::uint64_t rows_of(const CheckEntry& entry) { return entry.info ? entry.info->rows() : 0; }
+
 void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& settings, Watcher& watcher,
                  CheckEntry& entry) {
   if (!entry.info || !entry.problem.empty()) return;
@@ -251,9 +253,17 @@ int check(const CheckArguments& arguments) {
   for (CheckEntry& entry : entries) {
     check_interrupted();
     watcher.begin_entry(entry, settings.sample);
+    const std::uint64_t rows = rows_of(entry);
     check_entry(file, settings, watcher, entry);
     watcher.end_entry();
     progress.hide();
+    if (rows_of(entry) < rows) {
+      say(
+          fmt::format("{}:{}: {} of {} rows are checked: the SWMR writer has not completed the chunks of the "
+                      "others, or was killed over them",
+                      printable(arguments.file), printable(short_path(entry.listed.path)),
+                      format_count(rows_of(entry)), format_count(rows)));
+    }
     table.add_row(check_cells(entry));
     if (show_table) print(table.row_text(table.rows() - 1));
     for (const std::string& line : finding_lines(entry, arguments.file)) say(line);

@@ -72,6 +72,16 @@ inline void damage_params(const std::filesystem::path& path, const std::vector<u
   replace_file(path, bytes);
 }
 
+/// Damages the last data block of an extensible array ("EADB") or leaf of a version 2 B-tree ("BTLF") in the
+/// file, so that its checksum is wrong. Throws std::out_of_range if there is none.
+inline void tear_index(const std::filesystem::path& path, std::string_view signature) {
+  constexpr std::size_t kAnyEntry = 30;
+  std::vector<std::byte> bytes = file_bytes(path);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  bytes.at(std::min(text.rfind(signature), text.size()) + kAnyEntry) ^= std::byte{0xFF};
+  replace_file(path, bytes);
+}
+
 /// Returns the address of an object's header in a file without a user block.
 inline std::uint64_t header_address(const std::filesystem::path& path, const std::string& object) {
   const Hid file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));

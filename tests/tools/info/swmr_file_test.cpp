@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
@@ -35,6 +36,18 @@ TEST(SwmrFiles, are_shown_and_checked_and_not_repacked) {
   writer.close();
   EXPECT_EQ(nlohmann::json::parse(run_program(dir.path(), {"info", "live.h5", "--json"}).out)["swmr_writer"],
             false);
+}
+
+TEST(SwmrFiles, whose_writer_was_killed_over_the_index_are_checked_up_to_there) {
+  const TempDir dir;
+  SwmrWriter writer(dir / "live.h5", {.filters = {gzip_filter(1)}});
+  writer.append_to_x(900);
+  writer.kill();
+  tear_index(dir / "live.h5", "EADB");
+  const ProgramResult check = run_program(dir.path(), {"check", "live.h5", "--data", "x"});
+  EXPECT_EQ(check.exit_code, 0) << check.err;
+  EXPECT_THAT(check.err,
+              testing::ContainsRegex("live.h5:/x: [0-9]+ of 900 rows are checked: the SWMR writer"));
 }
 
 }  // namespace

@@ -4,19 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "support/captured_log.hpp"
+#include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/swmr_writer.hpp"
@@ -38,12 +37,6 @@ const SwmrFile kFiles[] = {
 };
 
 constexpr const char* kRowsLeftOut = "rows are read: a SWMR writer has the file";
-
-// Where the last piece of metadata with this signature begins; the size of the file if there is none.
-std::size_t last_of(std::span<const std::byte> bytes, std::string_view signature) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return std::min(text.rfind(signature), bytes.size());
-}
 
 struct Case {
   Isolation isolation = Isolation::none;
@@ -143,11 +136,7 @@ TEST_P(Swmr, the_rows_before_a_torn_part_of_the_index_are_read) {
     writer.append(kRows);
     writer.kill();
   }
-  std::vector<std::byte> bytes = file_bytes(path());
-  // A data block of an extensible array or a leaf of a B-tree, with its checksum behind.
-  const std::size_t found = last_of(bytes, GetParam().file == 4 ? "BTLF" : "EADB");
-  bytes.at(found + 30) ^= std::byte{0xFF};
-  replace_file(path(), bytes);
+  tear_index(path(), GetParam().file == 4 ? "BTLF" : "EADB");
   const std::int64_t samples = checked_samples(open());
   EXPECT_GT(samples, 0);
   EXPECT_LT(samples, kRows);
