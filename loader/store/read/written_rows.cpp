@@ -4,15 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
 #include "h5feed/log.hpp"
+#include "store/filters/filters.hpp"
 #include "store/format/chunk_geometry.hpp"
 
 namespace h5feed {
@@ -107,6 +111,26 @@ KeptBytes read_run(std::span<const ChunkLocation> run, const ByteSource& source)
   return kept;
 }
 
+// Returns whether the kept bytes of a run decode, as they do not where a checksum was written only in part.
+// Chunks that are large once decoded, or that h5feed cannot decode, are not tried.
+bool decodes(const DatasetInfo& info, std::span<const ChunkLocation> run, const KeptBytes& kept) {
+  std::uint64_t bytes = size_of(info.dtype);
+  for (const std::uint64_t extent : info.chunk_shape) bytes *= extent;
+  if (bytes > kMostKeptBytes || !std::ranges::all_of(info.filters, FilterPipeline::supports)) return true;
+  ByteBuffer chunk(static_cast<std::size_t>(bytes));
+  DecodeScratch scratch;
+  try {
+    const FilterPipeline pipeline(info.filters, chunk.size(), size_of(info.dtype));
+    for (const ChunkLocation& location : run) {
+      if (!pipeline.skips_all(location.filter_mask))
+        pipeline.decode(kept.at(location.address), location.filter_mask, chunk.span(), scratch);
+    }
+    return true;
+  } catch (const FilterError&) {
+    return false;
+  }
+}
+
 bool same(std::span<const ChunkLocation> a, std::span<const ChunkLocation> b) {
   return std::ranges::equal(a, b, [](const ChunkLocation& one, const ChunkLocation& other) {
     return one.address == other.address && one.stored_bytes == other.stored_bytes &&
@@ -125,6 +149,7 @@ void shorten(DatasetInfo& info, ChunkIndex& index, std::uint64_t runs) {
 
 WrittenRows written_rows(const H5File& file, DatasetInfo& info, std::shared_ptr<const ByteSource> source) {
   constexpr int kAttempts = 20;
+  constexpr std::chrono::microseconds kFirstPause(1);  // Doubled: half a second in all
   const std::uint64_t rows = info.rows();
   // Chunks that the extents cut get filters as soon as they are complete.
   if (info.unfiltered_edge_chunks) info.shape.front() -= info.shape.front() % info.chunk_shape.front();
@@ -153,10 +178,17 @@ WrittenRows written_rows(const H5File& file, DatasetInfo& info, std::shared_ptr<
       --runs;
       break;
     }
-    // Twice the same bytes, with a walk over the index in between: no write was going on.
-    settled = same(last, run_of(written.index, runs - 1)) && read_run(last, *source) == kept;
-    if (settled) written.source = std::make_shared<const PartlyKeptSource>(std::move(kept), source);
-    if (!settled && i + 1 == kAttempts) --runs;
+    // Twice the same bytes, with a walk over the index in between: no write was going on, unless the writer
+    // was stopped or killed in the middle of one.
+    settled = same(last, run_of(written.index, runs - 1)) && read_run(last, *source) == kept &&
+              decodes(info, last, kept);
+    if (settled) {
+      written.source = std::make_shared<const PartlyKeptSource>(std::move(kept), source);
+    } else if (i + 1 < kAttempts) {
+      std::this_thread::sleep_for(kFirstPause * (1 << i));
+    } else {
+      --runs;
+    }
   }
   shorten(info, written.index, runs);
   if (info.rows() < rows) {

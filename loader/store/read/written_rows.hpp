@@ -21,8 +21,9 @@ struct WrittenRows {
 /// file, and returns these chunks. Relies on what SWMR guarantees: values are in the file before the index
 /// names their chunk, the index before the extents, and a chunk that has moved stays where it was. What SWMR
 /// does not exclude is that the last chunks are written again in the same place. The stored bytes of those
-/// with filters, which would be torn, are therefore kept in memory, up to 64 MiB; the rows of more are left
-/// out, with a warning. Blocks. Throws as `build_chunk_index`, and FileError.
+/// with filters, which would be torn, are therefore kept in memory, up to 64 MiB, once two reads agree and
+/// they decode; the rows of more, and of those that do not settle within half a second, are left out, with a
+/// warning. Blocks. Throws as `build_chunk_index`, and FileError.
 WrittenRows written_rows(const H5File& file, DatasetInfo& info, std::shared_ptr<const ByteSource> source);
 
 }  // namespace h5feed
