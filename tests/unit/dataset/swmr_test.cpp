@@ -126,8 +126,9 @@ TEST_P(Swmr, a_file_whose_writer_was_killed_is_read_as_far_as_it_is_complete) {
     writer.kill();
     dataset.refresh();
     // Killed while it wrote to an index, the writer leaves a part that cannot be read any more.
-    if (checked_samples(dataset) < 40 + 20 * i)
+    if (checked_samples(dataset) < 40 + 20 * i) {
       EXPECT_THAT(log_.warnings(), Contains(HasSubstr(kRowsLeftOut)));
+    }
   }
 }
 
