@@ -9,7 +9,8 @@ cd "$(dirname "$0")/../.."
 tools/install_deps.sh --sanitizers
 build=build/coverage
 mkdir -p "$build"
-flags="-O1 -g1 -fprofile-instr-generate -fcoverage-mapping"
+# Counters are kept in a mapped file (%c below), which a process that is killed leaves, too: the reader of isolation = process.
+flags="-O1 -g1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation"
 cmake --preset asan-ubsan -B "$build" -DH5FEED_SANITIZE= -DH5FEED_BUILD_FUZZERS=OFF -DH5FEED_BUILD_PYTHON=OFF \
   -DH5FEED_COMPILE_TOGETHER=ON -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO= \
   >"$build.log" 2>&1 || { cat "$build.log" >&2; exit 1; }
@@ -17,7 +18,7 @@ cmake --build "$build"
 
 rm -rf "$build/profiles"
 # A test that fails has covered what it covered; the suites are judged elsewhere.
-LLVM_PROFILE_FILE="$PWD/$build/profiles/%4m.profraw" ctest --test-dir "$build" -j "$(nproc)" --output-on-failure "$@" || true
+LLVM_PROFILE_FILE="$PWD/$build/profiles/%c%4m.profraw" ctest --test-dir "$build" -j "$(nproc)" --output-on-failure "$@" || true
 
 find "$build/profiles" -name '*.profraw' >"$build/profiles.txt"
 # A process that a test kills may leave a profile that is cut off.
