@@ -312,6 +312,12 @@ TEST(ResumedLoader, takes_another_world_size_in_other_modes_only_at_the_end_of_a
     again.restore(two.state());
     EXPECT_EQ(take(again, 100), take(two, 100)) << "another batch size is fine";
   }
+  DataLoaderOptions options = options_with(1);
+  options.uneven = Uneven::pad;
+  DataLoader one(dataset(), options);
+  take(one, 1);
+  EXPECT_THAT(refusal(one.state(), [](DataLoaderOptions& other, Dataset&) { other.world_size = 2; }),
+              HasSubstr("within an epoch with world_size 1; this loader has world_size 2"));
 }
 
 TEST(ResumedLoader, needs_batches_in_order) {

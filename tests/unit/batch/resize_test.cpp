@@ -205,6 +205,8 @@ TEST(RandomResizedCrop, refuses_what_cannot_be) {
     return refusal_of<OptionError>([&] { Augmentation({.random_resized_crop = crop}, 4, 5); });
   };
   EXPECT_THAT(refused({.height = -1}), HasSubstr("augment.random_resized_crop.height must be 0 to"));
+  EXPECT_THAT(refused({.height = 1 << 29}), HasSubstr("must be 0 to 536870911; got 536870912"));
+  EXPECT_EQ(refused({.height = (1 << 29) - 1}), "accepted");
   EXPECT_THAT(refused({.min_scale = 0}), HasSubstr("min_scale and max_scale must be above 0"));
   EXPECT_THAT(refused({.max_scale = 1.5}), HasSubstr("got 0.08 and 1.5"));
   EXPECT_THAT(refused({.min_scale = std::nan("")}), HasSubstr("min_scale"));

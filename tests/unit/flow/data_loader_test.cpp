@@ -43,6 +43,21 @@ TEST(DataLoader, delivers_batches_with_shape_labels_and_indices) {
   EXPECT_THROW(batch->data.as<float>(), std::invalid_argument);
 }
 
+TEST(DataLoader, compares_iterators_as_input_iterators) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), {.batch_size = 50});
+  auto first = loader.begin();
+  const auto copy = first;
+  EXPECT_EQ(first, copy) << "of the same pass";
+  EXPECT_NE(first, loader.end());
+  DataLoader other(open(set), {.batch_size = 50});
+  EXPECT_NE(first, other.begin());
+  ++first;
+  ++first;
+  EXPECT_EQ(first, loader.end());
+  EXPECT_EQ(copy, loader.end()) << "it shares the pass";
+}
+
 TEST(DataLoader, ends_an_epoch_once_and_begins_the_next) {
   const SampleSet set(gzip_set());
   for (const std::int64_t workers : {0, 2}) {

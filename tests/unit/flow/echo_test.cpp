@@ -219,6 +219,15 @@ TEST(Echo, refuses_a_state_between_two_deliveries_that_does_not_say_of_which_sam
   EXPECT_EQ(rest_of_epoch(loader).size(), 6u);
 }
 
+TEST(Echo, refuses_a_state_whose_echo_is_over) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), echo_options(2));
+  loader.next();
+  LoaderState state = loader.state();
+  state.echo_ahead = state.echo_samples;
+  EXPECT_THAT(refusal_of<StateError>([&] { loader.restore(state); }), HasSubstr("of an epoch that has 100"));
+}
+
 TEST(Echo, reports_a_batch_that_fails_once) {
   const SampleSet set(gzip_set());
   damage(set.path(), chunk_offset(set, 3) + 4, 8);

@@ -191,6 +191,14 @@ TEST(Augmentation, reaches_every_place_of_the_window_and_both_sides) {
   EXPECT_NEAR(both, kDraws / 16, 80) << "independently";
 }
 
+TEST(Augmentation, flips_every_sample_with_a_probability_of_1) {
+  const Augmentation augmentation({.horizontal_flip = 1, .vertical_flip = 1}, 8, 8);
+  for (int sample = 0; sample < 100; ++sample) {
+    EXPECT_EQ(augmentation.draw(1, 2, 3, sample).flip, 1);
+    EXPECT_EQ(augmentation.draw(1, 2, 3, sample).vertical_flip, 1);
+  }
+}
+
 TEST(Augmentation, depends_on_seed_epoch_repeat_and_sample) {
   const Augmentation augmentation(
       {.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.padding = 1000}}, 8, 8);
