@@ -122,6 +122,14 @@ std::shared_ptr<H5File> FilePool::open(const std::filesystem::path& path) {
   return file;
 }
 
+std::shared_ptr<H5File> FilePool::open_linked(const std::filesystem::path& path) {
+  // Beside a writer, what libhdf5 has read of the file is soon outdated.
+  if (linked_ && linked_->path() == path && !linked_->swmr_writer() && linked_->unchanged()) return linked_;
+  linked_ = nullptr;
+  places_.prepare({&path, 1});
+  return linked_ = open(path);
+}
+
 PlacedObject FilePool::follow_links(std::shared_ptr<H5File> file, const std::string& path) {
   constexpr int kMostLinked = 16;
   const std::string begin = fmt::format("{}: \"{}\"", file->path().string(), path);
@@ -148,8 +156,7 @@ PlacedObject FilePool::follow_links(std::shared_ptr<H5File> file, const std::str
                       "HDF5_EXT_PREFIX to its folder");
     }
     try {
-      places_.prepare({&other, 1});
-      object = {open(other), end.other_path};
+      object = {open_linked(other), end.other_path};
     } catch (const IsolationError&) {
       throw;
     } catch (const FileError& error) {

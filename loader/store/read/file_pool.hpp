@@ -63,6 +63,9 @@ class FilePool {
   std::size_t num_open() const { return files_->num_open(); }
 
  private:
+  // Opens the file that a link leads into. Links that follow each other often lead into the same file.
+  std::shared_ptr<H5File> open_linked(const std::filesystem::path& path);
+
   FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation, std::size_t most_files,
            std::size_t most_readers);
 
@@ -71,6 +74,7 @@ class FilePool {
   std::shared_ptr<OpenPool<const ByteSource>> files_;
   std::shared_ptr<OpenPool<const ChunkReader>> readers_;
   std::unordered_map<std::string, std::weak_ptr<const ByteSource>> sources_;
+  std::shared_ptr<H5File> linked_;  // The last file that a link led into
 };
 
 }  // namespace h5feed

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/files/natural_order.hpp"
@@ -243,6 +244,32 @@ TEST(FilePool, refuses_a_file_that_was_replaced_while_it_was_closed) {
                                 source->read(0, {&first, 1});
                               }),
             "x: the file was replaced or cut short since it was opened; open it again");
+}
+
+TEST(FilePool, opens_a_file_once_for_links_that_follow_each_other) {
+  TempDir dir;
+  for (const char* const name : {"a.h5", "b.h5"}) {
+    H5TestFile file(dir / name);
+    file.create({.path = "x", .shape = {1}});
+    file.create({.path = "y", .shape = {1}});
+  }
+  {
+    H5TestFile master(dir / "master.h5");
+    for (const auto& [file, path, name] :
+         {std::tuple("a.h5", "x", "ax"), std::tuple("a.h5", "y", "ay"), std::tuple("b.h5", "x", "bx")})
+      require(H5Lcreate_external(file, path, master.id(), name, H5P_DEFAULT, H5P_DEFAULT), name);
+  }
+  FilePool pool;
+  const auto master = pool.open(dir / "master.h5");
+  const PlacedObject ax = pool.follow_links(master, "ax");
+  const PlacedObject ay = pool.follow_links(master, "ay");
+  EXPECT_EQ(ay.file, ax.file);
+  EXPECT_EQ(ay.path, "/y");
+  EXPECT_NE(pool.follow_links(master, "bx").file, ax.file);
+  const auto before = pool.follow_links(master, "ay").file;
+  std::filesystem::copy_file(dir / "b.h5", dir / "c.h5");
+  std::filesystem::rename(dir / "c.h5", dir / "a.h5");
+  EXPECT_NE(pool.follow_links(master, "ax").file, before) << "the file was replaced";
 }
 
 TEST(GrowingFile, is_a_snapshot_until_refresh) {
