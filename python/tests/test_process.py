@@ -260,7 +260,8 @@ def test_the_interpreter_exits_while_a_daemon_thread_waits(gzip_file):
         def consume():
             try:
                 while True:
-                    list(loader)
+                    for _ in loader:
+                        pass
             except RuntimeError as error:
                 assert "closed" in str(error), error
         threading.Thread(target=consume, daemon=True).start()
