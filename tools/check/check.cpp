@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/check/dataset.hpp"
+#include "tools/check/entries.hpp"
 #include "tools/check/estimate.hpp"
 #include "tools/check/report.hpp"
 #include "tools/program/cli.hpp"
@@ -53,32 +55,11 @@ struct CheckArguments {
   OutputOptions output;
 };
 
-std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info) {
-  return info.chunk_shape.empty() ? rows_as_chunks(info) : info.chunk_shape;
-}
-
-std::uint64_t num_chunks(const DatasetInfo& info) {
-  std::uint64_t chunks = 1;
-  for (const std::uint64_t cells : chunk_grid(info.shape, chunk_shape_of(info))) chunks *= cells;
-  return chunks;
-}
-
-std::vector<DatasetEntry> list_wanted(const H5File& file, const std::vector<std::string>& wanted) {
-  if (wanted.empty()) return file.list_datasets();
-  std::vector<DatasetEntry> listed;
-  for (const std::string& name : wanted) {
-    const std::string path = file.describe(name).path;
-    if (std::ranges::find(listed, path, &DatasetEntry::path) == listed.end())
-      listed.push_back(file.list_one(path));
-  }
-  return listed;
-}
-
 // Opens a dataset of variable length as images, if it is one of bytes.
-void open_images(const std::string& file, const ImageOptions& images, CheckEntry& entry) {
+void open_images(const ImageOptions& images, CheckEntry& entry) {
   try {
     const Dataset dataset =
-        Dataset::open(isolated({.files = {file}, .data = entry.listed.path, .images = images}));
+        Dataset::open(isolated({.files = {entry.file}, .data = entry.listed.path, .images = images}));
     entry.images = DatasetAccess::state(dataset)->data.reader;
     entry.info = entry.images->info();
     entry.chunks = entry.images->num_chunks();
@@ -89,24 +70,16 @@ void open_images(const std::string& file, const ImageOptions& images, CheckEntry
   }
 }
 
-// Lists what is to be checked without opening it: the index of a dataset with many chunks takes memory.
-std::vector<CheckEntry> list_entries(const H5File& file, const std::vector<std::string>& wanted) {
-  std::vector<CheckEntry> entries;
-  for (DatasetEntry& listed : list_wanted(file, wanted)) {
-    check_interrupted();
-    CheckEntry entry{.listed = std::move(listed)};
-    entry.problem = entry.listed.problem;
-    try {
-      if (entry.listed.numeric) {
-        entry.info = file.describe(entry.listed.path);
-        entry.chunks = num_chunks(*entry.info);
-      }
-    } catch (const Error& error) {
-      entry.problem = error.what();
-    }
-    entries.push_back(std::move(entry));
+// "train.h5", or "train.h5 and 2 files that its links lead into".
+std::string files_text(const H5File& file, const std::vector<CheckEntry>& entries) {
+  std::set<std::filesystem::path> others;
+  for (const CheckEntry& entry : entries) {
+    if (entry.file != file.path()) others.insert(entry.file);
   }
-  return entries;
+  const std::string name = printable(file.path().string());
+  if (others.empty()) return name;
+  return fmt::format("{} and {} {} that its links lead into", name, format_count(others.size()),
+                     others.size() == 1 ? "file" : "files");
 }
 
 std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries,
@@ -122,7 +95,7 @@ std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries
   }
   return fmt::format(
       "checking {}: {} numeric {}, {} {}, {} decoded{}, by h5feed on {} {} and by libhdf5 on one{}",
-      printable(file.path().string()), datasets, datasets == 1 ? "dataset" : "datasets", format_count(chunks),
+      files_text(file, entries), datasets, datasets == 1 ? "dataset" : "datasets", format_count(chunks),
       chunks == 1 ? "chunk" : "chunks", format_bytes(bytes),
       settings.sample < 1 ? fmt::format(", {:.3g} % of them", settings.sample * 100) : "", settings.jobs,
       settings.jobs == 1 ? "thread" : "threads",
@@ -178,12 +151,13 @@ class Watcher {
 
 std::uint64_t rows_of(const CheckEntry& entry) { return entry.info ? entry.info->rows() : 0; }
 
-void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& settings, Watcher& watcher,
-                 CheckEntry& entry) {
+void check_entry(CheckedFiles& files, const CheckSettings& settings, Watcher& watcher, CheckEntry& entry) {
   if (!entry.info || !entry.problem.empty()) return;
   if (settings.deadline && Clock::now() >= *settings.deadline) return;
+  std::shared_ptr<H5File> file;
   std::shared_ptr<const ChunkReader> reader;
   try {
+    file = files.open(entry.file);
     const ScopedLogSink quiet(ignore_log);  // the table names the read path
     reader = entry.images ? entry.images : open_chunk_reader(file, *entry.info);
   } catch (const Error& error) {
@@ -216,18 +190,19 @@ int check(const CheckArguments& arguments) {
   const Clock::time_point start = Clock::now();
   CheckSettings settings = make_settings(arguments);
   check_export_places(arguments.output, arguments.file);
-  const auto file = open_isolated(arguments.file);
+  CheckedFiles files(open_isolated(arguments.file));
+  const std::shared_ptr<H5File>& file = files.first();
   std::optional<BadList> bad_list;
   if (!arguments.bad_list.empty()) settings.bad_list = &bad_list.emplace(arguments.bad_list, "bad_list");
-  std::vector<CheckEntry> entries = list_entries(*file, arguments.data);
+  std::vector<CheckEntry> entries = list_entries(files, arguments.data);
   if (!arguments.images.image_size.empty()) {
     const ImageOptions images = parse_images(arguments.images);
     for (CheckEntry& entry : entries) {
-      if (!entry.listed.numeric && entry.problem.empty()) open_images(arguments.file, images, entry);
+      if (!entry.listed.numeric && entry.problem.empty()) open_images(images, entry);
     }
   }
   constexpr std::chrono::seconds kEstimateTime(1);
-  const CheckEstimate estimate = estimate_check(file, entries, settings, kEstimateTime);
+  const CheckEstimate estimate = estimate_check(files, entries, settings, kEstimateTime);
   say(plan_text(*file, entries, settings, estimate));
   if (file->swmr_writer()) {
     say(
@@ -236,37 +211,32 @@ int check(const CheckArguments& arguments) {
                     printable(arguments.file)));
   }
 
-  if (const std::vector<ExternalLink> links = file->list_external_links(); !links.empty()) {
-    say(fmt::format("{}: links into other files are not followed: {}; check these files, too",
-                    printable(arguments.file), printable(list_text(links))));
-  }
-
   double total_bytes = 0;
   for (const CheckEntry& entry : entries) {
     if (entry.info) total_bytes += static_cast<double>(entry.info->total_bytes()) * settings.sample;
   }
   Progress progress("check", ProgressUnit::bytes, total_bytes);
   Watcher watcher(progress, estimate.seconds);
-  Table table = check_table(entries);
+  Table table = check_table(arguments.file, entries);
   const bool show_table = !arguments.output.json;
   if (show_table) print(table.header_text());
   for (CheckEntry& entry : entries) {
     check_interrupted();
     watcher.begin_entry(entry, settings.sample);
     const std::uint64_t rows = rows_of(entry);
-    check_entry(file, settings, watcher, entry);
+    check_entry(files, settings, watcher, entry);
     watcher.end_entry();
     progress.hide();
     if (rows_of(entry) < rows) {
       say(
           fmt::format("{}:{}: {} of {} rows are checked: the SWMR writer has not completed the chunks of the "
                       "others, or was killed over them",
-                      printable(arguments.file), printable(short_path(entry.listed.path)),
+                      printable(entry.file.string()), printable(short_path(entry.listed.path)),
                       format_count(rows_of(entry)), format_count(rows)));
     }
-    table.add_row(check_cells(entry));
+    table.add_row(check_cells(arguments.file, entry));
     if (show_table) print(table.row_text(table.rows() - 1));
-    for (const std::string& line : finding_lines(entry, arguments.file)) say(line);
+    for (const std::string& line : finding_lines(entry)) say(line);
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const Json json = check_json(arguments.file, entries, settings.sample, seconds);
@@ -278,7 +248,8 @@ int check(const CheckArguments& arguments) {
 
 constexpr const char* kCheckFooter =
     R"(Every chunk of every numeric dataset is read twice, by h5feed itself and by libhdf5, and compared byte
-by byte. Datasets that h5feed reads through libhdf5 anyway are read once. The exit code is 1 if a chunk
+by byte. Datasets that h5feed reads through libhdf5 anyway are read once. Links into other files are
+followed, and what they lead to is checked under the name of its own file. The exit code is 1 if a chunk
 differs, an object cannot be read, or time ran out before the first chunk; all other objects are still
 checked.
 

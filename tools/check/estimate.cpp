@@ -76,7 +76,7 @@ void PieceTimer::add(double seconds, std::uint64_t done) noexcept {
   next_ = enough ? 0 : first ? 1 : std::min(pieces_, next_ * kGrowth);
 }
 
-CheckEstimate estimate_check(const std::shared_ptr<H5File>& file, const std::vector<CheckEntry>& entries,
+CheckEstimate estimate_check(CheckedFiles& files, const std::vector<CheckEntry>& entries,
                              const CheckSettings& settings, std::chrono::nanoseconds limit) {
   Clock::time_point end = Clock::now() + limit;
   if (settings.deadline) end = std::min(end, *settings.deadline);
@@ -92,7 +92,8 @@ CheckEstimate estimate_check(const std::shared_ptr<H5File>& file, const std::vec
     if (Clock::now() >= end) continue;
     check_interrupted();
     try {
-      const std::optional<double> measured = measured_seconds(file, *entry.info, settings, hash_s_per_byte);
+      const std::optional<double> measured =
+          measured_seconds(files.open(entry.file), *entry.info, settings, hash_s_per_byte);
       if (!measured) continue;
       seconds[i] = *measured;
     } catch (const Error&) {

@@ -10,6 +10,7 @@
 
 #include "store/hdf5/h5_file.hpp"
 #include "tools/check/dataset.hpp"
+#include "tools/check/entries.hpp"
 #include "tools/check/report.hpp"
 
 namespace h5feed::cli {
@@ -53,7 +54,7 @@ struct CheckEstimate {
 /// chunks, spread over it, so that chunks that were never written count by their share. Smaller datasets, and
 /// those for which the time did not suffice, are extrapolated from the others. Blocks for about `limit`, or
 /// longer if a single chunk takes longer. Throws Interrupted.
-CheckEstimate estimate_check(const std::shared_ptr<H5File>& file, const std::vector<CheckEntry>& entries,
+CheckEstimate estimate_check(CheckedFiles& files, const std::vector<CheckEntry>& entries,
                              const CheckSettings& settings, std::chrono::nanoseconds limit);
 
 /// Detects that work will take much longer or shorter than predicted. For one thread.

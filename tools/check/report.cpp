@@ -17,6 +17,12 @@ namespace {
 constexpr std::string_view kEqualInSample = "equal in the sample";
 constexpr std::size_t kWidestResult = 26;  // "libhdf5 only, not compared"
 
+// "/images", or "part.h5:/images" of another file than the one that was named.
+std::string name_of(const std::string& file, const CheckEntry& entry) {
+  const std::string path = printable(entry.listed.path);
+  return entry.file == file ? path : printable(entry.file.string()) + ':' + path;
+}
+
 std::string chunks_text(const CheckResult& result) {
   return result.visited == result.chunks
              ? format_count(result.chunks)
@@ -99,10 +105,10 @@ bool reached_nothing(const std::vector<CheckEntry>& entries) {
   return counts.failed == 0 && counts.chunks > 0 && counts.read == 0;
 }
 
-Table check_table(const std::vector<CheckEntry>& entries) {
+Table check_table(const std::string& file, const std::vector<CheckEntry>& entries) {
   std::size_t path = 0, shape = 0, type = 0, result = kWidestResult;
   for (const CheckEntry& entry : entries) {
-    path = std::max(path, display_width(printable(short_path(entry.listed.path))));
+    path = std::max(path, display_width(name_of(file, entry)));
     shape = std::max(shape, display_width(shape_text(entry.listed)));
     type = std::max(type, display_width(printable(entry.listed.type_text)));
     if (!entry.info) result = std::max(result, display_width(result_text(entry)));
@@ -116,9 +122,9 @@ Table check_table(const std::vector<CheckEntry>& entries) {
                 {"read path"}});
 }
 
-std::vector<std::string> check_cells(const CheckEntry& entry) {
+std::vector<std::string> check_cells(const std::string& file, const CheckEntry& entry) {
   const std::optional<CheckResult>& result = entry.result;
-  return {printable(entry.listed.path),
+  return {name_of(file, entry),
           shape_text(entry.listed),
           printable(entry.listed.type_text),
           result ? chunks_text(*result) : "-",
@@ -127,12 +133,12 @@ std::vector<std::string> check_cells(const CheckEntry& entry) {
           path_text(entry)};
 }
 
-std::vector<std::string> finding_lines(const CheckEntry& entry, const std::string& file) {
+std::vector<std::string> finding_lines(const CheckEntry& entry) {
   if (!entry.problem.empty()) return {entry.problem};
   if (!entry.result || entry.result->clean()) return {};
   const CheckResult& result = *entry.result;
   std::vector<std::string> lines = result.findings;
-  lines.push_back(fmt::format("{}:{}: {} of {} {} chunks{}", printable(file),
+  lines.push_back(fmt::format("{}:{}: {} of {} {} chunks{}", printable(entry.file.string()),
                               printable(short_path(entry.listed.path)), failures_text(result),
                               format_count(result.visited), compared_chunks(entry) > 0 ? "compared" : "read",
                               result.differing + result.corrupt > lines.size()
@@ -192,7 +198,8 @@ Json check_json(const std::string& file, const std::vector<CheckEntry>& entries,
                {"datasets_not_reached", counts.not_reached},
                {"datasets", Json::array()}};
   for (const CheckEntry& entry : entries) {
-    Json dataset = {{"path", entry.listed.path},
+    Json dataset = {{"file", entry.file.string()},
+                    {"path", entry.listed.path},
                     {"shape", entry.listed.problem.empty() ? Json(entry.listed.shape) : Json()},
                     {"type", entry.listed.type_text},
                     // Programs are not told "equal" where a part was not compared, since it may differ.

@@ -2,6 +2,7 @@
 // Text and JSON that `check` prints about the datasets of a file.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +18,8 @@ namespace h5feed::cli {
 
 /// One dataset and the state of its check.
 struct CheckEntry {
-  DatasetEntry listed;
+  std::filesystem::path file = {};  ///< the dataset's own file, where a link leads into another
+  DatasetEntry listed = {};
   std::optional<DatasetInfo> info = {};            ///< set for numeric datasets
   std::uint64_t chunks = 0;                        ///< number of chunks, for numeric datasets
   std::string fallback_reason = {};                ///< why libhdf5 reads it; empty if h5feed does
@@ -29,14 +31,15 @@ struct CheckEntry {
   bool clean() const noexcept { return problem.empty() && (!result || result->clean()); }
 };
 
-/// Returns an empty table wide enough for the entries, to be printed row by row.
-Table check_table(const std::vector<CheckEntry>& entries);
+/// Returns an empty table wide enough for the entries, to be printed row by row. `file` is the one that was
+/// named; datasets of others are shown with their file.
+Table check_table(const std::string& file, const std::vector<CheckEntry>& entries);
 
 /// Returns the table cells of one entry.
-std::vector<std::string> check_cells(const CheckEntry& entry);
+std::vector<std::string> check_cells(const std::string& file, const CheckEntry& entry);
 
 /// Returns the first findings of one dataset, and how many of its chunks are affected.
-std::vector<std::string> finding_lines(const CheckEntry& entry, const std::string& file);
+std::vector<std::string> finding_lines(const CheckEntry& entry);
 
 /// Returns whether there are chunks, but none was read because time ran out: nothing is known of them.
 bool reached_nothing(const std::vector<CheckEntry>& entries);

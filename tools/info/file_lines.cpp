@@ -23,7 +23,7 @@ std::string file_lines(const H5File& file, const std::string& name, std::uint64_
   std::string text = fmt::format("{}: {}, {} {}, on {}\n", printable(name), format_bytes(bytes), num_datasets,
                                  num_datasets == 1 ? "dataset" : "datasets", storage_text(storage));
   if (!links.empty()) {
-    text += fmt::format("links into other files, which loaders follow and info does not: {}\n",
+    text += fmt::format("links into other files, which loaders and check follow and info does not: {}\n",
                         printable(list_text(links)));
   }
   if (file.swmr_writer()) {

@@ -93,14 +93,15 @@ TEST(CheckEstimate, counts_chunks_that_were_never_written_by_their_share) {
 TEST(CheckEstimate, gives_a_figure_for_each_dataset) {
   const TempDir dir;
   write_sparse(dir / "a.h5");
-  const auto file = H5File::open(dir / "a.h5");
-  const DatasetInfo info = file->describe("x");
+  cli::CheckedFiles files(H5File::open(dir / "a.h5"));
+  const DatasetInfo info = files.first()->describe("x");
   DatasetInfo small = info;
   small.shape.front() = 4;
-  const std::vector<cli::CheckEntry> entries = {
-      {.info = info, .chunks = 400}, {.info = small, .chunks = 4}, {.listed = {.path = "text"}}};
+  const std::vector<cli::CheckEntry> entries = {{.file = dir / "a.h5", .info = info, .chunks = 400},
+                                                {.file = dir / "a.h5", .info = small, .chunks = 4},
+                                                {.file = dir / "a.h5", .listed = {.path = "text"}}};
   const cli::CheckEstimate estimate =
-      cli::estimate_check(file, entries, {.jobs = 1, .memory_bytes = 64 << 20}, std::chrono::seconds(1));
+      cli::estimate_check(files, entries, {.jobs = 1, .memory_bytes = 64 << 20}, std::chrono::seconds(1));
   EXPECT_TRUE(estimate.measured);
   const std::vector<double>& seconds = estimate.seconds;
   ASSERT_EQ(seconds.size(), 3U);
@@ -112,12 +113,13 @@ TEST(CheckEstimate, gives_a_figure_for_each_dataset) {
 TEST(CheckEstimate, is_no_figure_where_the_time_was_over_before_the_first_chunk) {
   const TempDir dir;
   write_sparse(dir / "a.h5");
-  const auto file = H5File::open(dir / "a.h5");
-  const std::vector<cli::CheckEntry> large = {{.info = file->describe("x"), .chunks = 400}};
+  cli::CheckedFiles files(H5File::open(dir / "a.h5"));
+  const std::vector<cli::CheckEntry> large = {
+      {.file = dir / "a.h5", .info = files.first()->describe("x"), .chunks = 400}};
   const cli::CheckSettings late{.jobs = 1,
                                 .memory_bytes = 64 << 20,
                                 .deadline = std::chrono::steady_clock::now() - std::chrono::hours(1)};
-  const cli::CheckEstimate estimate = cli::estimate_check(file, large, late, std::chrono::seconds(1));
+  const cli::CheckEstimate estimate = cli::estimate_check(files, large, late, std::chrono::seconds(1));
   EXPECT_FALSE(estimate.measured);
   EXPECT_EQ(estimate.seconds.size(), 1U);
 }
