@@ -59,12 +59,12 @@ class Lister {
   };
 
   bool is_new(const H5File& file, const std::string& path) {
-    return seen_.emplace(file.path().string(), path).second;
+    return seen_.emplace(files_.name_of(file).string(), path).second;
   }
 
   void add(const H5File& file, DatasetEntry listed) {
     check_interrupted();
-    CheckEntry entry{.file = file.path(), .listed = std::move(listed)};
+    CheckEntry entry{.file = files_.name_of(file), .listed = std::move(listed)};
     entry.problem = entry.listed.problem;
     try {
       if (entry.listed.numeric) {
@@ -79,7 +79,7 @@ class Lister {
 
   // Returns whether anything was found.
   bool add_below(const H5File& file, const std::string& top) {
-    const auto [known, is_unknown] = listings_.try_emplace(file.path().string());
+    const auto [known, is_unknown] = listings_.try_emplace(files_.name_of(file).string());
     Listing& listing = known->second;
     if (is_unknown) listing = {file.list_datasets(), file.list_external_links()};
     bool found = false;
@@ -91,7 +91,7 @@ class Lister {
     for (const ExternalLink& link : listing.links) {
       if (!is_at_or_below(link.path, top)) continue;
       found = true;
-      if (is_new(file, link.path)) links_.push_back({file.path(), link.path});
+      if (is_new(file, link.path)) links_.push_back({files_.name_of(file), link.path});
     }
     return found;
   }
@@ -101,13 +101,22 @@ class Lister {
     try {
       const PlacedObject object = files_.follow(files_.open(link.file), link.path);
       const std::string top = object.path.starts_with('/') ? object.path : '/' + object.path;
-      // A name over links within the file is listed under the name of the dataset only.
-      if (!add_below(*object.file, top) && object.file->end_of(top).found) add_one(*object.file, top);
+      if (!add_below(*object.file, top)) add_unlisted(*object.file, top);
     } catch (const IsolationError&) {
       throw;
     } catch (const Error& error) {
       entries_.push_back(
           {.file = link.file, .listed = {.path = link.path, .type_text = "link"}, .problem = error.what()});
+    }
+  }
+
+  // Adds what has a name over links within its file, which is not among the names that are listed.
+  void add_unlisted(const H5File& file, const std::string& path) {
+    try {
+      add_one(file, path);
+    } catch (const DatasetError&) {
+      if (is_new(file, path))
+        entries_.push_back({.file = files_.name_of(file), .listed = {.path = path, .type_text = "group"}});
     }
   }
 
@@ -122,6 +131,11 @@ class Lister {
 
 CheckedFiles::CheckedFiles(std::shared_ptr<H5File> first)
     : first_(std::move(first)), last_(first_), pool_(FilePlaces(), first_->isolation()) {}
+
+std::filesystem::path CheckedFiles::name_of(const H5File& file) const {
+  std::filesystem::path name = file.path().lexically_normal();
+  return name == first_->path().lexically_normal() ? first_->path() : name;
+}
 
 std::shared_ptr<H5File> CheckedFiles::open(const std::filesystem::path& path) {
   if (path == first_->path()) return first_;

@@ -21,6 +21,8 @@ class CheckedFiles {
 
   /// Returns the file that was named.
   const std::shared_ptr<H5File>& first() const noexcept { return first_; }
+  /// Returns the name of a file in `CheckEntry::file`: the same however links spell it.
+  std::filesystem::path name_of(const H5File& file) const;
   /// Opens a file by the path that `CheckEntry::file` has. Throws as `H5File::open`.
   std::shared_ptr<H5File> open(const std::filesystem::path& path);
   /// Returns the object that `path` of `file` leads to. Throws as `FilePool::follow_links`.

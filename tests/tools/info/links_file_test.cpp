@@ -69,21 +69,24 @@ TEST(LinkedFiles, are_checked_each_dataset_once) {
     const H5TestFile master(dir / "master.h5");
     for (const auto& [file, path, name] :
          {std::tuple("a.h5", "/run", "group"), std::tuple("a.h5", "run/x", "dataset"),
-          std::tuple("a.h5", "/nickname/y", "by_a_soft_link"), std::tuple("missing.h5", "/x", "nowhere")})
+          std::tuple("a.h5", "/nickname/y", "by_a_soft_link"),
+          std::tuple("a.h5", "/nickname", "group_by_a_soft_link"), std::tuple("missing.h5", "/x", "nowhere")})
       require(H5Lcreate_external(file, path, master.id(), name, H5P_DEFAULT, H5P_DEFAULT), name);
   }
   const ProgramResult check = run_program(dir.path(), {"check", "master.h5", "--json"});
   EXPECT_EQ(check.exit_code, 1);
-  EXPECT_THAT(check.err, HasSubstr("checking master.h5 and 2 files that its links lead into: 4 numeric"));
+  EXPECT_THAT(check.err, HasSubstr("checking master.h5 and 2 files that its links lead into: 5 numeric"));
   EXPECT_THAT(check.err,
               HasSubstr("master.h5: \"/nowhere\" leads into another file, missing.h5, which is missing"));
   std::vector<std::string> found;
-  for (const auto& dataset : nlohmann::json::parse(check.out)["datasets"])
+  const auto json = nlohmann::json::parse(check.out);
+  for (const auto& dataset : json["datasets"])
     found.push_back(dataset["file"].get<std::string>() + ':' + dataset["path"].get<std::string>() + ' ' +
                     dataset["result"].get<std::string>());
-  EXPECT_THAT(
-      found, testing::UnorderedElementsAre("a.h5:/run/x equal", "a.h5:/run/deep/y equal", "b.h5:/run/x equal",
-                                           "b.h5:/run/deep/y equal", "master.h5:/nowhere cannot be read"));
+  EXPECT_THAT(found, testing::UnorderedElementsAre(
+                         "a.h5:/run/x equal", "a.h5:/run/deep/y equal", "b.h5:/run/x equal",
+                         "b.h5:/run/deep/y equal", "a.h5:/nickname/y equal",
+                         "a.h5:/nickname not checked: group", "master.h5:/nowhere cannot be read"));
   const ProgramResult one = run_program(dir.path(), {"check", "master.h5", "--data", "group/deep/y"});
   EXPECT_EQ(one.exit_code, 0) << one.err;
   EXPECT_THAT(one.out, HasSubstr("\na.h5:/run/deep/y  4 "));
