@@ -316,7 +316,11 @@ TEST(ResumedLoader, takes_another_world_size_in_other_modes_only_at_the_end_of_a
   options.uneven = Uneven::pad;
   DataLoader one(dataset(), options);
   take(one, 1);
-  EXPECT_THAT(refusal(one.state(), [](DataLoaderOptions& other, Dataset&) { other.world_size = 2; }),
+  EXPECT_THAT(refusal(one.state(),
+                      [](DataLoaderOptions& other, Dataset&) {
+                        other.uneven = Uneven::pad;
+                        other.world_size = 2;
+                      }),
               HasSubstr("within an epoch with world_size 1; this loader has world_size 2"));
 }
 

@@ -17,10 +17,9 @@ namespace {
 constexpr std::string_view kEqualInSample = "equal in the sample";
 constexpr std::size_t kWidestResult = 26;  // "libhdf5 only, not compared"
 
-// "/images", or "part.h5:/images" of another file than the one that was named.
-std::string name_of(const std::string& file, const CheckEntry& entry) {
-  const std::string path = printable(entry.listed.path);
-  return entry.file == file ? path : printable(entry.file.string()) + ':' + path;
+// Returns "/images", or "part.h5:/images" of another file than `file`, the one that was named.
+std::string name_of(const std::string& file, const CheckEntry& entry, const std::string& path) {
+  return printable(entry.file == file ? path : entry.file.string() + ':' + path);
 }
 
 std::string chunks_text(const CheckResult& result) {
@@ -108,7 +107,7 @@ bool reached_nothing(const std::vector<CheckEntry>& entries) {
 Table check_table(const std::string& file, const std::vector<CheckEntry>& entries) {
   std::size_t path = 0, shape = 0, type = 0, result = kWidestResult;
   for (const CheckEntry& entry : entries) {
-    path = std::max(path, display_width(name_of(file, entry)));
+    path = std::max(path, display_width(name_of(file, entry, short_path(entry.listed.path))));
     shape = std::max(shape, display_width(shape_text(entry.listed)));
     type = std::max(type, display_width(printable(entry.listed.type_text)));
     if (!entry.info) result = std::max(result, display_width(result_text(entry)));
@@ -124,7 +123,7 @@ Table check_table(const std::string& file, const std::vector<CheckEntry>& entrie
 
 std::vector<std::string> check_cells(const std::string& file, const CheckEntry& entry) {
   const std::optional<CheckResult>& result = entry.result;
-  return {name_of(file, entry),
+  return {name_of(file, entry, entry.listed.path),
           shape_text(entry.listed),
           printable(entry.listed.type_text),
           result ? chunks_text(*result) : "-",
