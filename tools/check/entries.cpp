@@ -105,8 +105,9 @@ class Lister {
     } catch (const IsolationError&) {
       throw;
     } catch (const Error& error) {
-      entries_.push_back(
-          {.file = link.file, .listed = {.path = link.path, .type_text = "link"}, .problem = error.what()});
+      entries_.push_back({.file = link.file,
+                          .listed = {.path = link.path, .type_text = "link", .problem = error.what()},
+                          .problem = error.what()});
     }
   }
 
@@ -130,11 +131,13 @@ class Lister {
 }  // namespace
 
 CheckedFiles::CheckedFiles(std::shared_ptr<H5File> first)
-    : first_(std::move(first)), last_(first_), pool_(FilePlaces(), first_->isolation()) {}
+    : first_(std::move(first)), last_(first_), pool_(FilePlaces(), first_->isolation()) {
+  names_.emplace(std::filesystem::weakly_canonical(first_->path()).string(), first_->path());
+}
 
-std::filesystem::path CheckedFiles::name_of(const H5File& file) const {
-  std::filesystem::path name = file.path().lexically_normal();
-  return name == first_->path().lexically_normal() ? first_->path() : name;
+const std::filesystem::path& CheckedFiles::name_of(const H5File& file) {
+  const std::filesystem::path canonical = std::filesystem::weakly_canonical(file.path());
+  return names_.try_emplace(canonical.string(), file.path().lexically_normal()).first->second;
 }
 
 std::shared_ptr<H5File> CheckedFiles::open(const std::filesystem::path& path) {

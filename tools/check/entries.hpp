@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,9 @@ class CheckedFiles {
 
   /// Returns the file that was named.
   const std::shared_ptr<H5File>& first() const noexcept { return first_; }
-  /// Returns the name of a file in `CheckEntry::file`: the same however links spell it.
-  std::filesystem::path name_of(const H5File& file) const;
+  /// Returns the name of a file in `CheckEntry::file`: the same however links spell it. Throws
+  /// std::filesystem::filesystem_error.
+  const std::filesystem::path& name_of(const H5File& file);
   /// Opens a file by the path that `CheckEntry::file` has. Throws as `H5File::open`.
   std::shared_ptr<H5File> open(const std::filesystem::path& path);
   /// Returns the object that `path` of `file` leads to. Throws as `FilePool::follow_links`.
@@ -31,6 +33,7 @@ class CheckedFiles {
  private:
   const std::shared_ptr<H5File> first_;
   std::shared_ptr<H5File> last_;
+  std::map<std::string, std::filesystem::path> names_;  // By canonical path
   FilePool pool_;
 };
 

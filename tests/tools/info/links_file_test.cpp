@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
@@ -70,9 +71,12 @@ TEST(LinkedFiles, are_checked_each_dataset_once) {
     for (const auto& [file, path, name] :
          {std::tuple("a.h5", "/run", "group"), std::tuple("a.h5", "run/x", "dataset"),
           std::tuple("a.h5", "/nickname/y", "by_a_soft_link"),
-          std::tuple("a.h5", "/nickname", "group_by_a_soft_link"), std::tuple("missing.h5", "/x", "nowhere")})
+          std::tuple("a.h5", "/nickname", "group_by_a_soft_link"), std::tuple("missing.h5", "/x", "nowhere"),
+          std::tuple("./a.h5", "/run", "spelled_otherwise"),
+          std::tuple("link.h5", "/run", "in_a_symbolic_link")})
       require(H5Lcreate_external(file, path, master.id(), name, H5P_DEFAULT, H5P_DEFAULT), name);
   }
+  std::filesystem::create_symlink("a.h5", dir / "link.h5");
   const ProgramResult check = run_program(dir.path(), {"check", "master.h5", "--json"});
   EXPECT_EQ(check.exit_code, 1);
   EXPECT_THAT(check.err, HasSubstr("checking master.h5 and 2 files that its links lead into: 5 numeric"));
