@@ -10,7 +10,7 @@ tools/install_deps.sh --sanitizers
 build=build/coverage
 mkdir -p "$build"
 # Counters are kept in a mapped file (%c below), which a process that is killed leaves, too: the reader of isolation = process.
-flags="-O1 -g1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation"
+flags="-O1 -g1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation -Wno-unused-command-line-argument"
 cmake --preset asan-ubsan -B "$build" -DH5FEED_SANITIZE= -DH5FEED_BUILD_FUZZERS=OFF -DH5FEED_BUILD_PYTHON=OFF \
   -DH5FEED_COMPILE_TOGETHER=ON -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELWITHDEBINFO= \
   >"$build.log" 2>&1 || { cat "$build.log" >&2; exit 1; }
