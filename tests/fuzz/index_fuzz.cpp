@@ -23,6 +23,7 @@
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/filters/filters.hpp"
+#include "store/format/chunk_geometry.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/files/h5_test_file.hpp"
@@ -124,7 +125,18 @@ struct Fixture {
 
 void read_every_chunk(const std::filesystem::path& path) {
   const auto file = H5File::open(path);
-  const auto reader = open_chunk_reader(file, file->describe("x"));
+  const DatasetInfo info = file->describe("x");
+  // A damaged shape may claim a million chunks, which any file may have. To ask libhdf5 for each of them
+  // takes seconds under the sanitizers.
+  constexpr std::uint64_t kMostListed = 1 << 14;
+  std::uint64_t listed = 1;
+  if (info.layout == StorageLayout::chunked) {
+    for (const std::uint64_t cells : chunk_grid(info.shape, info.chunk_shape)) {
+      if (cells > kMostListed) return;
+      if ((listed *= cells) > kMostListed) return;
+    }
+  }
+  const auto reader = open_chunk_reader(file, info);
   // Damaged shapes may claim terabytes: what a loader's budget refuses is not read here either.
   constexpr std::uint64_t kMaxChunks = 1000;
   constexpr std::uint64_t kMaxChunkBytes = 1 << 22;
