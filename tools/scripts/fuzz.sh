@@ -41,7 +41,7 @@ keep_target() {
   local target=$1 folder=$runs/$1
   rm -rf "$folder/kept"
   mkdir -p "$folder/kept" "$kept"
-  "$programs/$target" -merge=1 -max_len=4096 "$folder/kept" "$folder/corpus" >"$folder/merge.log" 2>&1
+  "$programs/$target" -merge=1 -max_len=4096 -artifact_prefix="$folder/" "$folder/kept" "$folder/corpus" >"$folder/merge.log" 2>&1
   # The same inputs make the same archive.
   tar -C "$folder/kept" --sort=name --owner=0 --group=0 --mode=644 --mtime=@0 -cJf "$kept/$target.tar.xz" .
   printf '%-20s %6s inputs, %s bytes\n' "$target" "$(find "$folder/kept" -type f | wc -l)" "$(stat -c %s "$kept/$target.tar.xz")"
