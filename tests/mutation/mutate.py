@@ -44,7 +44,7 @@ ROOMS = {
                    "loader/batch/strides.cpp", "loader/flow/values/augmentation.cpp", "loader/flow/values/conversion.cpp",
                    "cuda/kernels/convert_core.hpp", "cuda/kernels/divisor.hpp", "cuda/kernels/normalize_coefficients.cpp",
                    "cuda/kernels/image_units.hpp", "cuda/kernels/flat_units.hpp"],
-                  ["batch_test", "cuda_kernel_test", "output_options_test", "oracle_test", "cuda_host_test"]),
+                  ["batch_test", "cuda_kernel_test", "output_options_test", "oracle_test", "patches_test", "cuda_host_test"]),
 }
 
 SWAPS = [(r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
