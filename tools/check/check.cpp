@@ -22,7 +22,6 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
-#include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/read/bad_list.hpp"
@@ -230,7 +229,7 @@ int check(const CheckArguments& arguments) {
     if (rows_of(entry) < rows) {
       say(
           fmt::format("{}:{}: {} of {} rows are checked: the SWMR writer has not completed the chunks of the "
-                      "others, or was killed over them",
+                      "others, or was killed before it did",
                       printable(entry.file.string()), printable(short_path(entry.listed.path)),
                       format_count(rows_of(entry)), format_count(rows)));
     }
