@@ -29,8 +29,13 @@ std::vector<Bytes> seeds() {
   for (const ZfpValues type : {ZfpValues::i32, ZfpValues::i64, ZfpValues::f32, ZfpValues::f64}) {
     for (const std::vector<std::size_t>& shape :
          {std::vector<std::size_t>{37}, {9, 10}, {5, 6, 7}, {3, 4, 5, 6}}) {
-      for (const Mode mode : {Mode::reversible, Mode::rate, Mode::precision, Mode::expert}) {
-        const ZfpChunk chunk = zfp_chunk({shape, type, mode, 9});
+      for (const auto& [mode, limits] : {std::pair{Mode::reversible, ZfpLimits()},
+                                         {Mode::rate, ZfpLimits()},
+                                         {Mode::precision, ZfpLimits()},
+                                         {Mode::expert, ZfpLimits()},
+                                         {Mode::expert, ZfpLimits{1, 19, 3, -1075}},
+                                         {Mode::expert, ZfpLimits{1, 16658, 3, -1075}}}) {
+        const ZfpChunk chunk = zfp_chunk({shape, type, mode, 9, limits});
         Writer writer;
         writer.u16(static_cast<unsigned>(chunk.decoded.size() - 1))
             .u8(static_cast<unsigned>(chunk.params.size()));

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <stdexcept>
 
 #include "store/filters/bytes.hpp"
 #include "store/filters/entry.hpp"
@@ -48,6 +49,7 @@ class ZfpSetUp {
     constexpr std::size_t kTimes = 16, kSmallBytes = 64 * 1024;
     value_bytes_ = zfp_field_precision(field_.get()) / 8;
     bytes_ = zfp_field_size(field_.get(), nullptr) * value_bytes_;
+    if (!limit_block_bits()) return;
     most_stored_bytes_ = zfp_stream_maximum_size(stream_.get(), field_.get());
     good_ = bytes_ > 0 && bytes_ < std::uint64_t{1} << 40 && most_stored_bytes_ > 0 &&
             most_stored_bytes_ <= kTimes * bytes_ + kSmallBytes;
@@ -70,6 +72,7 @@ class ZfpSetUp {
     const bool decoded = zfp_decompress(stream_.get(), field_.get()) != 0;
     const std::uint64_t used = stream_rtell(bits.get());
     zfp_stream_set_bit_stream(stream_.get(), nullptr);
+    if (used > 8 * stored.size()) throw std::logic_error("zfp: libzfp read more than its own bound");
     if (!decoded) return 0;
     if (swapped_) swap_byte_order({out, bytes_}, value_bytes_);
     return used;
@@ -86,6 +89,36 @@ class ZfpSetUp {
     const bool read = zfp_read_header(stream_.get(), field_.get(), ZFP_HEADER_FULL) != 0;
     zfp_stream_set_bit_stream(stream_.get(), nullptr);
     return read;
+  }
+
+  // Makes `zfp_stream_maximum_size()` a bound of what decoding reads, or returns false where nothing does.
+  // Two modes of experts break it (zfp 1.0.1, src/template/decodef.c, revdecode.c): the decoder subtracts the
+  // head of a block from a smaller limit of its bits without a check, and a reversible block has a precision
+  // of its own, beside `maxprec`.
+  bool limit_block_bits() {
+    unsigned least = 0, most = 0, precision = 0;
+    int least_exponent = 0;
+    zfp_stream_params(stream_.get(), &least, &most, &precision, &least_exponent);
+    const bool reversible = least_exponent < ZFP_MIN_EXP;
+    if (reversible) zfp_stream_set_params(stream_.get(), least, most, ZFP_MAX_PREC, least_exponent);
+    return most >= head_bits(field_->type, reversible);
+  }
+
+  // Returns the bits of a block before those of its values: flags, an exponent of floats, a precision.
+  static unsigned head_bits(zfp_type type, bool reversible) {
+    switch (type) {
+      case zfp_type_int32:
+        return reversible ? 5 : 0;
+      case zfp_type_int64:
+        return reversible ? 6 : 0;
+      case zfp_type_float:
+        return reversible ? 2 + 8 + 5 : 1 + 8;
+      case zfp_type_double:
+        return reversible ? 2 + 11 + 6 : 1 + 11;
+      case zfp_type_none:
+        break;
+    }
+    return ZFP_MAX_BITS;
   }
 
   ZfpHandle<zfp_stream> stream_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "store/format/byte_order.hpp"
 #include "store/read/read_all.hpp"
@@ -20,6 +21,8 @@ FilterPipeline pipeline(const std::vector<unsigned>& params, std::size_t bytes) 
   return {{{.id = filter_id::kZfp, .optional = true, .params = params, .name = "zfp"}}, bytes, 4};
 }
 
+constexpr int kLossless = -1075;  // an exponent
+
 std::vector<ZfpSetUp> set_ups() {
   std::vector<ZfpSetUp> result;
   for (const ZfpValues type : {ZfpValues::i32, ZfpValues::i64, ZfpValues::f32, ZfpValues::f64}) {
@@ -34,6 +37,7 @@ std::vector<ZfpSetUp> set_ups() {
         const bool floats = type == ZfpValues::f32 || type == ZfpValues::f64;
         if (floats || mode != Mode::accuracy) result.push_back({shape, type, mode, value});
       }
+      result.push_back({shape, type, Mode::expert, 0, {1, 16658, 20, kLossless}});
     }
   }
   return result;
@@ -72,10 +76,43 @@ TEST(ZfpDecoder, refuses_chunks_that_end_early_and_other_sizes) {
   EXPECT_EQ(refusal(pipeline(chunk.params, 728), chunk.stored, 728), "zfp: 720 bytes instead of 728");
 }
 
-TEST(ZfpDecoder, supports_the_parameters_that_its_plugin_writes) {
-  const auto supports = [](std::vector<unsigned> params) {
-    return FilterPipeline::supports({.id = filter_id::kZfp, .params = std::move(params), .name = "zfp"});
+bool supports(std::vector<unsigned> params) {
+  return FilterPipeline::supports({.id = filter_id::kZfp, .params = std::move(params), .name = "zfp"});
+}
+
+TEST(ZfpDecoder, refuses_blocks_that_are_limited_to_less_than_their_head) {
+  const auto limited = [](ZfpValues type, unsigned most_bits, int least_exponent) {
+    return supports(zfp_params({{9, 10}, type, Mode::expert, 0, {1, most_bits, 64, least_exponent}}));
   };
+  for (const auto& [type, lossy_bits, lossless_bits] : {std::tuple{ZfpValues::i32, 1U, 5U},
+                                                        {ZfpValues::i64, 1U, 6U},
+                                                        {ZfpValues::f32, 9U, 15U},
+                                                        {ZfpValues::f64, 12U, 19U}}) {
+    SCOPED_TRACE(static_cast<int>(type));
+    EXPECT_TRUE(limited(type, lossy_bits, -20));
+    EXPECT_TRUE(limited(type, lossless_bits, kLossless));
+    EXPECT_FALSE(limited(type, lossless_bits - 1, kLossless));
+    if (lossy_bits > 1) {
+      EXPECT_FALSE(limited(type, lossy_bits - 1, -20));
+    }
+  }
+}
+
+TEST(ZfpDecoder, reads_no_further_than_its_bound_where_every_bit_is_one) {
+  const Bytes ones(64 * 1024, std::byte{0xff});
+  for (const ZfpValues type : {ZfpValues::i32, ZfpValues::i64, ZfpValues::f32, ZfpValues::f64}) {
+    for (const int least_exponent : {-20, kLossless}) {
+      for (const unsigned most_bits : {19U, 500U, 16658U}) {
+        const ZfpSetUp set_up = {{9, 10}, type, Mode::expert, 0, {1, most_bits, 1, least_exponent}};
+        const std::size_t bytes = 90 * (type == ZfpValues::i32 || type == ZfpValues::f32 ? 4 : 8);
+        // More would be a std::logic_error.
+        EXPECT_EQ(decode(pipeline(zfp_params(set_up), bytes), ones, bytes).size(), bytes);
+      }
+    }
+  }
+}
+
+TEST(ZfpDecoder, supports_the_parameters_that_its_plugin_writes) {
   const std::vector<unsigned> params = zfp_chunk({{9, 10}, ZfpValues::f64}).params;
   EXPECT_TRUE(supports(params));
   EXPECT_FALSE(FilterPipeline::encodes({.id = filter_id::kZfp, .params = params, .name = "zfp"}));
