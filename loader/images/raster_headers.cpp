@@ -41,7 +41,8 @@ std::optional<ImageHeader> tiff_header(HeaderBytes encoded) noexcept {
   const auto side = [&](Tag tag) { return std::min(directory->value(tag).value_or(0), kMostSide); };
   ImageHeader header{.height = side(Tag::height), .width = side(Tag::width)};
   if (header.height == 0 || header.width == 0) return std::nullopt;
-  const std::uint64_t channels = directory->value(Tag::channels).value_or(1);
+  // Without the tag, libtiff counts the numbers of bits.
+  const std::uint64_t channels = directory->value(Tag::channels).value_or(directory->count(Tag::bits));
   const bool palette = directory->value(Tag::color_space) == kPalette;
   header.channels = channels == 1 && palette ? 3
                     : channels == 2          ? 4

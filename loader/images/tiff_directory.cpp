@@ -48,18 +48,20 @@ std::optional<TiffDirectory> TiffDirectory::of(HeaderBytes tiff) noexcept {
 }
 
 std::optional<std::uint64_t> TiffDirectory::value(Tag tag) const noexcept {
-  for (std::size_t entry = 0; entry < entries_; ++entry) {
-    const std::size_t at = entry_at(entry);
-    if (number(at, 2) != tag) continue;
-    const std::size_t size = bytes_of_type(number(at + 2, 2));
-    const std::uint64_t count = number(at + 4, offset_bytes_);
-    if (size == 0 || count == 0) return std::nullopt;
-    std::uint64_t value_at = at + 4 + offset_bytes_;
-    if (count > offset_bytes_ / size) value_at = number(value_at, offset_bytes_);
-    if (size > tiff_.size() || value_at > tiff_.size() - size) return std::nullopt;
-    return number(value_at, size);
-  }
-  return std::nullopt;
+  const std::optional<std::size_t> at = find(tag);
+  if (!at) return std::nullopt;
+  const std::size_t size = bytes_of_type(number(*at + 2, 2));
+  const std::uint64_t count = number(*at + 4, offset_bytes_);
+  if (size == 0 || count == 0) return std::nullopt;
+  std::uint64_t value_at = *at + 4 + offset_bytes_;
+  if (count > offset_bytes_ / size) value_at = number(value_at, offset_bytes_);
+  if (size > tiff_.size() || value_at > tiff_.size() - size) return std::nullopt;
+  return number(value_at, size);
+}
+
+std::uint64_t TiffDirectory::count(Tag tag) const noexcept {
+  const std::optional<std::size_t> at = find(tag);
+  return at ? number(*at + 4, offset_bytes_) : 1;
 }
 
 bool TiffDirectory::may_turn() const noexcept {
@@ -71,6 +73,14 @@ bool TiffDirectory::may_turn() const noexcept {
     if (number(at, 2) == kOrientation && !upright) return true;
   }
   return false;
+}
+
+// Returns where its entry begins.
+std::optional<std::size_t> TiffDirectory::find(Tag tag) const noexcept {
+  for (std::size_t entry = 0; entry < entries_; ++entry) {
+    if (number(entry_at(entry), 2) == tag) return entry_at(entry);
+  }
+  return std::nullopt;
 }
 
 std::size_t TiffDirectory::entry_at(std::size_t entry) const noexcept {

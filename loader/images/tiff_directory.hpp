@@ -32,6 +32,9 @@ class TiffDirectory {
   /// Returns the first value of a tag of whole numbers; nothing if the tag is not there, or has other values.
   std::optional<std::uint64_t> value(Tag tag) const noexcept;
 
+  /// Returns how many values a tag has; 1 if it is not there.
+  std::uint64_t count(Tag tag) const noexcept;
+
   /// Returns whether any entry may state an orientation other than the default.
   bool may_turn() const noexcept;
 
@@ -43,6 +46,7 @@ class TiffDirectory {
   }
 
   std::size_t entry_at(std::size_t entry) const noexcept;
+  std::optional<std::size_t> find(Tag tag) const noexcept;
 
   HeaderBytes tiff_;
   bool little_;
