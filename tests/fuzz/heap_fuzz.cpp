@@ -1,29 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The global heap's collections. An input is a reference, then the bytes of a file.
-#include <cstring>
-
 #include "fuzz/fuzz_target.hpp"
+#include "fuzz/input_source.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/global_heap.hpp"
 
 namespace h5feed::test::fuzz {
-namespace {
-
-// Copies from exactly the input's bytes, so that a read beyond them is found.
-class InputSource final : public ByteSource {
- public:
-  explicit InputSource(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  void read(std::uint64_t offset, std::span<std::byte> out) const override {
-    require(offset <= bytes_.size() && out.size() <= bytes_.size() - offset, "a read stays in the file");
-    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
-  }
-  std::uint64_t size() const noexcept override { return bytes_.size(); }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
-}  // namespace
 
 void fuzz_one(std::span<const std::byte> input) {
   Reader reader(input);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "fuzz/fuzz_target.hpp"
+#include "fuzz/object_info.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/filters/filters.hpp"
@@ -68,13 +69,7 @@ std::vector<std::size_t> description_of_x(const std::filesystem::path& path,
     for (std::size_t at = begin; at < std::min(begin + bytes, file.size()); ++at) offsets.push_back(at);
   };
   const Hid opened(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
-#if H5_VERSION_GE(1, 12, 0)
-  H5O_info1_t object = {};
-#else
-  H5O_info_t object = {};
-#endif
-  require(H5Oget_info_by_name2(opened.get(), "x", &object, H5O_INFO_BASIC | H5O_INFO_HDR, H5P_DEFAULT),
-          "H5Oget_info_by_name2");
+  const auto object = fuzz::object_info(opened.get(), "x");
   add(object.addr, object.hdr.space.total);
   // Nodes of version 1 B-trees of chunks, and the blocks of the other indexes, by their signatures.
   constexpr std::string_view kSignatures[] = {"TREE\x01", "FAHD", "FADB", "EAHD",
