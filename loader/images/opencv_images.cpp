@@ -2,6 +2,7 @@
 // Implementation of h5feed_images.so: most JPEGs by libjpeg, everything else by OpenCV.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -45,7 +46,7 @@ ImageOutcome failed(std::string_view why, ImageReason& reason) noexcept {
 
 // Calls `work` and turns exceptions into outcomes.
 template <typename Work>
-ImageOutcome guarded(ImageReason* reason, const Work& work) noexcept {
+ImageOutcome outcome_of(ImageReason* reason, const Work& work) noexcept {
   try {
     return work();
   } catch (const cv::Exception& error) {
@@ -57,6 +58,15 @@ ImageOutcome guarded(ImageReason* reason, const Work& work) noexcept {
   } catch (...) {
     return failed("", *reason);
   }
+}
+
+// OpenCV and the libraries of the formats report memory that they were denied as damage; POSIX's malloc says
+// so.
+template <typename Work>
+ImageOutcome guarded(ImageReason* reason, const Work& work) noexcept {
+  errno = 0;
+  const ImageOutcome outcome = outcome_of(reason, work);
+  return outcome != ImageOutcome::done && errno == ENOMEM ? ImageOutcome::no_memory : outcome;
 }
 
 cv::Mat decoded(const std::byte* bytes, std::size_t size, int flags) {

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <new>
 
 #include "store/filters/bytes.hpp"
 #include "store/filters/entry.hpp"
@@ -98,6 +100,12 @@ std::string unsupported_blosc(const FilterSpec& filter) {
   return fmt::format("compresses with a codec that the installed libblosc does not support ({})", codec);
 }
 
+// Call after a failure of libblosc before which `errno` was 0. libblosc reports memory that zlib or zstd was
+// denied as damage; POSIX's malloc says so here.
+void throw_without_memory() {
+  if (errno == ENOMEM) throw std::bad_alloc();
+}
+
 // Decodes a container of version 1 or 2 of the Blosc format ("Blosc header format", README_CHUNK_FORMAT.rst
 // of c-blosc 1).
 std::size_t decode_blosc(const FilterSpec&, std::span<const std::byte> in, std::span<std::byte> out,
@@ -105,8 +113,10 @@ std::size_t decode_blosc(const FilterSpec&, std::span<const std::byte> in, std::
   const BloscHeader header = parse_header(in);
   require_sane(header, in, out);
   // The _ctx functions keep all state on the stack; the others share a global context.
+  errno = 0;
   const int written = blosc_decompress_ctx(in.data(), out.data(), header.decoded_bytes, 1);
   if (written < 0 || static_cast<std::size_t>(written) != header.decoded_bytes) {
+    throw_without_memory();
     throw FilterError("blosc: not a valid container");
   }
   return header.decoded_bytes;
@@ -126,10 +136,14 @@ std::vector<std::byte> encode_blosc(const FilterSpec& filter, std::vector<std::b
     throw FilterError(fmt::format("blosc: this libblosc was built without codec {}", codec));
   if (in.size() > BLOSC_MAX_BUFFERSIZE) throw FilterError("blosc: more than 2 GiB in one chunk");
   std::vector<std::byte> out(in.size() + BLOSC_MAX_OVERHEAD);
+  errno = 0;
   const int written = blosc_compress_ctx(
       static_cast<int>(param(filter, kBloscLevel, 5)), static_cast<int>(param(filter, kBloscShuffle, 1)),
       param(filter, kBloscTypeBytes, 1), in.size(), in.data(), out.data(), out.size(), name, 0, 1);
-  if (written <= 0) throw FilterError(fmt::format("blosc: libblosc refuses to compress with {}", name));
+  if (written <= 0) {
+    throw_without_memory();
+    throw FilterError(fmt::format("blosc: libblosc refuses to compress with {}", name));
+  }
   out.resize(static_cast<std::size_t>(written));
   return out;
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <new>
 
@@ -172,6 +173,7 @@ void Blosc2Decoder::decode(std::span<const std::byte> chunk, std::span<std::byte
     if (!context_) throw std::bad_alloc();
   }
   constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  errno = 0;
   const int written =
       chunk.size() > kMost || out.size() > kMost
           ? -1
@@ -179,7 +181,8 @@ void Blosc2Decoder::decode(std::span<const std::byte> chunk, std::span<std::byte
                                   out.data(), static_cast<std::int32_t>(out.size()));
   if (written >= 0 && static_cast<std::size_t>(written) == out.size()) return;
   context_.reset();  // Nothing of a damaged chunk must remain for the next
-  if (written == BLOSC2_ERROR_MEMORY_ALLOC) throw std::bad_alloc();
+  // The second of memory that a codec inside was denied, which libblosc2 reports as damage.
+  if (written == BLOSC2_ERROR_MEMORY_ALLOC || errno == ENOMEM) throw std::bad_alloc();
   throw FilterError("blosc2: not a valid chunk");
 }
 
