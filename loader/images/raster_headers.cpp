@@ -113,6 +113,7 @@ std::optional<ImageHeader> pnm_header(HeaderBytes encoded) noexcept {
     std::uint64_t value = 0;
     for (; character() >= '0' && character() <= '9'; ++at)
       value = std::min(kMostSide, value * 10 + static_cast<std::uint64_t>(character() - '0'));
+    ++at;  // OpenCV takes any character for the end of a number
     return value;
   };
   if (encoded.size() < 2) return std::nullopt;

@@ -109,6 +109,20 @@ TEST(ImageHeader, of_tiffs_counts_tiles_that_are_larger_than_the_image) {
   }
 }
 
+TEST(ImageHeader, of_tiffs_without_the_number_of_channels_counts_their_depths) {
+  Bytes tiff = encoded(picture(33, 34, 3, 1, CV_16U), ".tiff");
+  const Bytes samples_per_pixel = {std::byte{0x15}, std::byte{1}, std::byte{3},
+                                   std::byte{0}};  // 277, a SHORT
+  const auto entry = std::ranges::search(tiff, samples_per_pixel);
+  ASSERT_FALSE(entry.empty());
+  entry[0] = entry[1] = std::byte{0xff};
+  const cv::Mat pixels = decoded(tiff, cv::IMREAD_UNCHANGED);
+  ASSERT_EQ(pixels.elemSize(), 6U);
+  const std::optional<ImageHeader> header = read_image_header(tiff);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->channels * header->value_bytes, 6U);
+}
+
 TEST(ImageHeader, of_bitmaps_has_any_size_that_opencv_takes) {
   const auto bitmap = [](std::size_t size, std::size_t bytes_of_side, std::uint32_t width,
                          std::uint32_t height) {
@@ -166,6 +180,8 @@ TEST(ImageHeader, of_portable_pixmaps_may_have_comments_and_bits) {
   };
   EXPECT_EQ(header("P3 # red\n2\t1 # two wide\n65535\n")->value_bytes, 2U);
   EXPECT_EQ(header("P4\n9 300\n")->pixels(), 2700U);
+  EXPECT_EQ(header("P4 9-300-")->pixels(), 2700U) << "any character ends a number";
+  EXPECT_EQ(header("P5 9 9P1999 ")->value_bytes, 2U);
   EXPECT_FALSE(header("P6\n# never ends"));
   EXPECT_EQ(header("P4 #\r32768 32767 #\n1 1 ")->pixels(), 32768U * 32767U) << "as OpenCV ends a comment";
   EXPECT_EQ(header(std::string_view("P4 #\0\n9 300 ", 13))->pixels(), 2700U);
