@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "images/header_bytes.hpp"
 #include "images/raster_headers.hpp"
@@ -11,6 +12,7 @@
 namespace h5feed {
 namespace {
 
+using namespace std::string_view_literals;
 using Bytes = HeaderBytes;
 
 bool is_start_of_frame(std::uint64_t marker) noexcept {
@@ -169,7 +171,7 @@ std::optional<ImageHeader> read_image_header(Bytes encoded) noexcept {
   if (has_text(encoded, 0, "\x89PNG\r\n\x1A\n")) return png_header(encoded);
   if (has_text(encoded, 0, "BM")) return bmp_header(encoded);
   if (has_text(encoded, 0, "II") || has_text(encoded, 0, "MM")) return tiff_header(encoded);
-  if (has_text(encoded, 0, "\xFF\x4F") || has_text(encoded, 4, "jP  \r\n\x87\n"))
+  if (has_text(encoded, 0, "\xFF\x4F\xFF\x51") || has_text(encoded, 0, "\0\0\0\x0CjP  \r\n\x87\n"sv))
     return jpeg2000_header(encoded);
   if (has_text(encoded, 0, "P") && encoded.size() > 1 && encoded[1] >= std::byte{'1'} &&
       encoded[1] <= std::byte{'6'})

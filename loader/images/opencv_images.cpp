@@ -13,7 +13,9 @@
 #include <opencv2/imgproc.hpp>
 #include <string_view>
 
+#include "images/header_bytes.hpp"
 #include "images/image_calls.hpp"
+#include "images/image_header.hpp"
 #include "images/jpeg_pixels.hpp"
 
 namespace h5feed {
@@ -69,7 +71,18 @@ ImageOutcome guarded(ImageReason* reason, const Work& work) noexcept {
   return outcome != ImageOutcome::done && errno == ENOMEM ? ImageOutcome::no_memory : outcome;
 }
 
+// OpenCV has decoders of other formats, some of which crash on damaged bytes, such as that of DICOM, whose
+// mark is far from the start and may stand in bytes that begin like another format. And memory is counted by
+// the header.
+bool has_known_format(HeaderBytes bytes) {
+  constexpr std::size_t kDicom = 128;
+  const bool found_first = has_text(bytes, 0, "\xFF\xD8\xFF") || has_text(bytes, 0, "\x89PNG\r\n\x1A\n");
+  return (found_first || !has_text(bytes, kDicom, "DICM")) && read_image_header(bytes);
+}
+
+// Returns nothing for bytes that OpenCV cannot decode, or must not.
 cv::Mat decoded(const std::byte* bytes, std::size_t size, int flags) {
+  if (!has_known_format({bytes, size})) return {};
   const bool gray = flags == cv::IMREAD_GRAYSCALE;
   if (gray || flags == cv::IMREAD_COLOR) {
     cv::Mat image;

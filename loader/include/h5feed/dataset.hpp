@@ -43,7 +43,7 @@ enum class Isolation : std::uint8_t { none, process };
 /// EXIF rotation; palettes and CMYK become R, G, B.
 enum class ImageColor : std::uint8_t { rgb, bgr, gray, unchanged };
 
-/// Decoding of variable-length uint8 into images: JPEG, PNG and the other formats that OpenCV decodes,
+/// Decoding of variable-length uint8 into images: JPEG, PNG, WebP, BMP, TIFF, JPEG 2000, PBM, PGM and PPM,
 /// rotated as their EXIF data says.
 struct ImageOptions {
   /// Height of all samples in pixels; set both height and width, or neither. Images of other sizes are scaled

@@ -98,20 +98,21 @@ TEST_F(Images, leave_opencvs_settings_alone) {
   EXPECT_EQ(cv::getNumThreads(), threads);
 }
 
+const std::string kNoImage =
+    "it is no JPEG, PNG, WebP, BMP, TIFF, JPEG 2000, PBM, PGM or PPM, or OpenCV cannot decode it; store it "
+    "as JPEG "
+    "or PNG, or leave it out";
+
 TEST_F(Images, that_do_not_decode_are_named) {
   const Bytes good = encoded(picture(24, 30, 3, 1), ".png");
   const Bytes text = {std::byte{'n'}, std::byte{'o'}};
   write({good, good, text});
-  EXPECT_EQ(refusal(),
-            "x.h5:/encoded: sample 2 does not decode: OpenCV cannot decode it; store it as "
-            "JPEG or PNG, or leave it out");
+  EXPECT_EQ(refusal(), "x.h5:/encoded: sample 2 does not decode: " + kNoImage);
   write({good, {}});
   EXPECT_EQ(refusal(),
             "x.h5:/encoded: sample 1 does not decode: it has no bytes; restore it, or leave it out");
   write({text, good});
-  EXPECT_EQ(refusal({}, false),
-            "x.h5:/encoded: sample 0 does not decode: OpenCV cannot decode it; store it as "
-            "JPEG or PNG, or leave it out");
+  EXPECT_EQ(refusal({}, false), "x.h5:/encoded: sample 0 does not decode: " + kNoImage);
   write({good, encoded(picture(24, 31, 3, 1), ".png")});
   EXPECT_EQ(refusal(),
             "x.h5:/encoded: sample 1 does not decode: it is 24×31×3 u8, but the first image is "
@@ -122,6 +123,18 @@ TEST_F(Images, that_do_not_decode_are_named) {
             "24×30×3 u8; set images.color so that all images have the same channels");
   write({});
   EXPECT_THAT(refusal(), HasSubstr("holds no samples"));
+}
+
+TEST_F(Images, of_other_formats_are_not_given_to_opencv) {
+  // DICOM has its mark at byte 128; the second begins like a stream of WebP.
+  Bytes dicom(140);
+  std::memcpy(dicom.data() + 128, "DICM", 4);
+  Bytes webp_and_dicom = dicom;
+  webp_and_dicom[0] = std::byte{0x2f};
+  for (const Bytes& image : {dicom, webp_and_dicom, encoded(picture(8, 8, 3, 1), ".ras")}) {
+    write({image});
+    EXPECT_EQ(refusal({}, false), "x.h5:/encoded: sample 0 does not decode: " + kNoImage);
+  }
 }
 
 // OpenCV fills the rest with gray and says nothing.
