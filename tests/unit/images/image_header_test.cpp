@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <opencv2/core/utils/logger.hpp>
 #include <opencv2/imgcodecs.hpp>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -210,6 +213,41 @@ TEST(ImageHeader, of_any_bytes_is_read_within_them) {
   EXPECT_EQ(huge.pixels(), std::uint64_t{1} << 50);
   const ImageHeader layered{.height = 1U << 20, .width = 1U << 20, .work_bytes_per_pixel = ~std::uint64_t{0}};
   EXPECT_EQ(layered.work_bytes(), std::uint64_t{1} << 60);
+}
+
+// Memory is counted by the header. H5FEED_TEST_SEED and H5FEED_TEST_DAMAGES choose other images and more of
+// them.
+TEST(ImageHeader, of_damaged_images_claims_all_that_opencv_decodes) {
+  const auto number = [](const char* name, unsigned otherwise) {
+    const char* const text = std::getenv(name);
+    return text != nullptr ? static_cast<unsigned>(std::stoul(text)) : otherwise;
+  };
+  constexpr std::uint64_t kMostPixels = 1 << 20;
+  cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
+  std::mt19937 random(number("H5FEED_TEST_SEED", 1));
+  const unsigned damages = number("H5FEED_TEST_DAMAGES", 300);
+  int images = 0;
+  for (const char* const extension : {".jpg", ".png", ".webp", ".bmp", ".tiff", ".jp2", ".ppm"}) {
+    const Bytes whole = encoded(picture(32, 40, 3, 1), extension);
+    for (unsigned i = 0; i < damages; ++i) {
+      Bytes damaged = whole;
+      for (unsigned changes = 1 + random() % 3; changes > 0; --changes)
+        damaged[random() % damaged.size()] = static_cast<std::byte>(random());
+      const std::optional<ImageHeader> header = read_image_header(damaged);
+      if (!header || header->pixels() > kMostPixels) continue;
+      cv::Mat pixels;
+      try {
+        pixels = decoded(damaged, cv::IMREAD_UNCHANGED);
+      } catch (const cv::Exception&) {
+        // Refused: right.
+      }
+      images += !pixels.empty();
+      EXPECT_LE(pixels.total(), header->pixels()) << extension << ' ' << i;
+      EXPECT_LE(pixels.total() * pixels.elemSize(), header->pixels() * header->channels * header->value_bytes)
+          << extension << ' ' << i;
+    }
+  }
+  EXPECT_GT(images, 0);
 }
 
 }  // namespace
