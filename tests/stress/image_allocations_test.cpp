@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The n-th allocation of decoding an encoded image fails, for every n until it needs fewer. Not of WebP, TIFF and JPEG
-// 2000: the libraries of these crash without memory (libwebp 1.2.4, libtiff 4.5.0, OpenJPEG 2.5.0).
+// The n-th allocation of decoding an encoded image fails, for every n until it needs fewer. Not of WebP, TIFF
+// and JPEG 2000: the libraries of these crash without memory (libwebp 1.2.4, libtiff 4.5.0, OpenJPEG 2.5.0).
 #include <gtest/gtest.h>
 
 #include <opencv2/imgcodecs.hpp>
@@ -29,8 +29,7 @@ TEST_P(ImageAllocations, that_fail_end_in_bad_alloc) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ImageAllocations,
-                         testing::Values(".jpg", ".png", ".bmp", ".ppm"),
+INSTANTIATE_TEST_SUITE_P(All, ImageAllocations, testing::Values(".jpg", ".png", ".bmp", ".ppm"),
                          [](const auto& each) { return std::string(each.param + 1); });
 
 }  // namespace

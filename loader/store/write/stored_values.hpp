@@ -33,7 +33,7 @@ struct ValueShape {
   bool has_references = false;  ///< Contains references at any depth
   bool has_variable = false;    ///< Contains variable-length parts at any depth
   /// Members of a compound with their offsets; the element type of an array or sequence.
-  std::vector<std::pair<std::size_t, ValueShape>> parts = {};
+  std::vector<std::pair<std::size_t, ValueShape>> parts;
 };
 
 /// Returns the memory layout of `type`. Throws DatasetError, naming `object`, for references of a kind that
