@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/byte_units.hpp"
 
@@ -20,7 +21,7 @@ constexpr std::size_t kPieceBytes = 4 * kMiB;
 void add_part(ValueShape& shape, std::size_t offset, ValueShape part) {
   shape.has_references = shape.has_references || part.has_references;
   shape.has_variable = shape.has_variable || part.has_variable;
-  shape.parts.emplace_back(offset, std::move(part));
+  shape.parts.push_back({offset, std::move(part)});
 }
 
 }  // namespace
@@ -96,14 +97,14 @@ void visit_references(const ValueShape& shape, std::byte* value,
       for (const auto& [offset, part] : shape.parts) visit_references(part, value + offset, visit);
       return;
     case Kind::array: {
-      const ValueShape& base = shape.parts.front().second;
+      const ValueShape& base = shape.parts.front().shape;
       for (std::size_t i = 0; i < shape.count; ++i) visit_references(base, value + i * base.bytes, visit);
       return;
     }
     case Kind::sequence: {
       hvl_t sequence;
       std::memcpy(&sequence, value, sizeof sequence);
-      const ValueShape& base = shape.parts.front().second;
+      const ValueShape& base = shape.parts.front().shape;
       auto* const elements = static_cast<std::byte*>(sequence.p);
       for (std::size_t i = 0; i < sequence.len; ++i) visit_references(base, elements + i * base.bytes, visit);
       return;
@@ -142,7 +143,7 @@ void serialize(const ValueShape& shape, std::byte* value,
       for (const auto& [offset, part] : shape.parts) serialize(part, value + offset, reference_text, update);
       return;
     case Kind::array: {
-      const ValueShape& base = shape.parts.front().second;
+      const ValueShape& base = shape.parts.front().shape;
       for (std::size_t i = 0; i < shape.count; ++i)
         serialize(base, value + i * base.bytes, reference_text, update);
       return;
@@ -150,7 +151,7 @@ void serialize(const ValueShape& shape, std::byte* value,
     case Kind::sequence: {
       hvl_t sequence;
       std::memcpy(&sequence, value, sizeof sequence);
-      const ValueShape& base = shape.parts.front().second;
+      const ValueShape& base = shape.parts.front().shape;
       auto* const elements = static_cast<std::byte*>(sequence.p);
       update(std::as_bytes(std::span(&sequence.len, 1)));
       for (std::size_t i = 0; i < sequence.len; ++i)

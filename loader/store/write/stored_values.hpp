@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "store/hdf5/object_tree.hpp"
@@ -27,13 +26,21 @@ struct ValueShape {
     compound,
     array
   };
+  struct Part;
+
   Kind kind = Kind::plain;
   std::size_t bytes = 0;        ///< Bytes of one element in memory
   std::size_t count = 1;        ///< Elements of an array
   bool has_references = false;  ///< Contains references at any depth
   bool has_variable = false;    ///< Contains variable-length parts at any depth
-  /// Members of a compound with their offsets; the element type of an array or sequence.
-  std::vector<std::pair<std::size_t, ValueShape>> parts;
+  /// Members of a compound; the element type of an array or sequence.
+  std::vector<Part> parts;
+};
+
+/// A member of a compound, or the element type of an array or sequence.
+struct ValueShape::Part {
+  std::size_t offset = 0;  ///< In bytes from the start of the compound
+  ValueShape shape;
 };
 
 /// Returns the memory layout of `type`. Throws DatasetError, naming `object`, for references of a kind that
