@@ -44,7 +44,15 @@ class MetadataBytes {
 /// A message of an object header.
 struct HeaderMessage {
   /// Numbers of the messages that h5feed looks at.
-  enum Type : unsigned { link_info = 2, link = 6, layout = 8, continuation = 16, old_group = 17, image = 24 };
+  enum Type : unsigned {
+    link_info = 2,
+    link = 6,
+    layout = 8,
+    filters = 11,
+    continuation = 16,
+    old_group = 17,
+    image = 24
+  };
 
   unsigned type = 0;
   bool shared = false;          ///< `body` says where the message is stored, instead of what it is

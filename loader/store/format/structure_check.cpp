@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "store/format/byte_order.hpp"
+#include "store/format/filter_message.hpp"
 #include "store/format/object_header.hpp"
 #include "store/format/superblock.hpp"
 
@@ -55,6 +56,7 @@ class Structure {
     for (std::size_t i = 0; i < objects.size(); ++i) {
       const ObjectHeader header = read_object_header(bytes_, objects[i]);
       if (!header.damage.empty() && (header.hazardous || i == 0)) return header.damage;
+      if (std::string damage = filters_of(header, objects[i]); !damage.empty()) return damage;
       std::vector<std::uint64_t> members;
       if (std::string damage = visit_group(header, members); !damage.empty()) return damage;
       for (const std::uint64_t member : members) {
@@ -86,6 +88,18 @@ class Structure {
   }
 
  private:
+  static std::string filters_of(const ObjectHeader& header, std::uint64_t address) {
+    for (const HeaderMessage& message : header.messages) {
+      if (message.type != HeaderMessage::filters || message.shared) continue;
+      if (const auto filter = filter_beyond_message(message.body)) {
+        return fmt::format(
+            "the object header at byte {} lists filters, of which number {} goes beyond the list", address,
+            *filter + 1);
+      }
+    }
+    return {};
+  }
+
   // Appends the addresses of the members that hard links of the group name.
   std::string visit_group(const ObjectHeader& header, std::vector<std::uint64_t>& members) const {
     for (const HeaderMessage& message : header.messages) {

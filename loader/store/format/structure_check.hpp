@@ -10,11 +10,11 @@
 
 namespace h5feed {
 
-/// Returns what is wrong with the superblock, the header of the root group, or the headers and the trees of
-/// groups that can be reached by hard links ("a node of the B-tree at byte 136 is its own child"); empty if
-/// nothing is. Examines up to 1,024 objects, the nearest to the root first, and nothing of a file with a
-/// metadata cache image, whose structures may be out of date where they are stored. Blocks. Throws FileError
-/// if the source cannot be read.
+/// Returns what is wrong with the superblock, the header of the root group, or the headers, the filters and
+/// the trees of groups that can be reached by hard links ("a node of the B-tree at byte 136 is its own
+/// child"); empty if nothing is. Examines up to 1,024 objects, the nearest to the root first, and nothing of
+/// a file with a metadata cache image, whose structures may be out of date where they are stored. Blocks.
+/// Throws FileError if the source cannot be read.
 std::string structure_damage(const ByteSource& source);
 
 /// Returns what is wrong with the levels of the chunk index of the dataset whose object header is at

@@ -11,8 +11,10 @@
 
 #include "h5feed/error.hpp"
 #include "store/format/byte_order.hpp"
+#include "store/format/filter_message.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "support/files/damage.hpp"
+#include "support/files/filter_decoding.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
@@ -129,6 +131,33 @@ TEST_F(StoreStructure, refuses_an_object_header_that_continues_in_itself) {
   put<std::uint64_t>(message + 16, 8U + bytes);
   EXPECT_EQ(open_message(), "train.h5: the object header at byte " + std::to_string(header) +
                                 " continues in itself; restore the file from a good copy");
+}
+
+TEST_F(StoreStructure, refuses_filters_beyond_their_list) {
+  {
+    H5TestFile file(path());
+    file.create({.path = "images", .shape = {12, 6}, .chunk = {4, 6}, .filters = {gzip_filter(4)}});
+  }
+  EXPECT_EQ(open_message(), "accepted");
+  const std::uint64_t name = find(std::string_view("deflate\0", 8));
+  put<char>(name + 7, 'd');
+  EXPECT_THAT(open_message(), HasSubstr("lists filters, of which number 1 goes beyond the list; restore"));
+  put<char>(name + 7, '\0');
+  put<std::uint8_t>(name - 15, 17);  // Their number
+  EXPECT_THAT(open_message(), HasSubstr("lists filters, of which number 2 goes beyond the list; restore"));
+}
+
+TEST(FilterMessage, of_the_newer_version_has_names_of_the_filters_of_others_only) {
+  const auto beyond = [](auto... values) { return filter_beyond_message(bytes_of(values...)); };
+  EXPECT_FALSE(beyond(2, 1, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0));
+  EXPECT_FALSE(beyond(2, 1, 0, 1, 2, 0, 0, 0, 0, 0, 'a', 0));
+  EXPECT_EQ(beyond(2, 1, 0, 1, 2, 0, 0, 0, 0, 0, 'a', 'b'), 0U);
+  EXPECT_EQ(beyond(2, 2, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0, 1, 0), 1U);
+  EXPECT_EQ(beyond(2, 1, 1, 0, 0, 0, 2, 0, 4, 0, 0, 0), 0U);
+  EXPECT_FALSE(beyond(3, 1)) << "libhdf5 refuses an unknown version";
+  EXPECT_FALSE(beyond(1));
+  EXPECT_FALSE(beyond(1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 4, 0, 0, 0))
+      << "padding that is missing";
 }
 
 TEST_F(StoreStructure, refuses_a_root_group_outside_the_file) {
