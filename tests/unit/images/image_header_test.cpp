@@ -116,8 +116,9 @@ TEST(ImageHeader, of_tiffs_without_the_number_of_channels_counts_their_depths) {
   Bytes tiff = encoded(picture(33, 34, 3, 1, CV_16U), ".tiff");
   const Bytes samples_per_pixel = {std::byte{0x15}, std::byte{1}, std::byte{3},
                                    std::byte{0}};  // 277, a SHORT
-  const auto entry = std::ranges::search(tiff, samples_per_pixel);
-  ASSERT_FALSE(entry.empty());
+  const auto entry =
+      std::search(tiff.begin(), tiff.end(), samples_per_pixel.begin(), samples_per_pixel.end());
+  ASSERT_NE(entry, tiff.end());
   entry[0] = entry[1] = std::byte{0xff};
   const cv::Mat pixels = decoded(tiff, cv::IMREAD_UNCHANGED);
   ASSERT_EQ(pixels.elemSize(), 6U);
