@@ -14,21 +14,17 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "fuzz/fuzz_target.hpp"
-#include "fuzz/input_source.hpp"
 #include "fuzz/object_info.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/filters/filters.hpp"
 #include "store/format/chunk_geometry.hpp"
-#include "store/format/object_header.hpp"
-#include "store/format/superblock.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/files/h5_test_file.hpp"
@@ -62,20 +58,18 @@ constexpr Layout kLayouts[] = {
 struct IntactFile {
   std::vector<std::byte> bytes;
   std::vector<std::size_t> description;  // offsets that may change
-  std::uint64_t header = 0;              // address of the dataset's object header
 };
 
 // Offsets of a file that belong to the description of "x" and to its chunk index: not the file's own
 // superblock and groups, whose damage is none of the reader's.
-void add_description_of_x(const std::filesystem::path& path, IntactFile& intact) {
-  const std::span<const std::byte> file = intact.bytes;
-  std::vector<std::size_t>& offsets = intact.description;
+std::vector<std::size_t> description_of_x(const std::filesystem::path& path,
+                                          std::span<const std::byte> file) {
+  std::vector<std::size_t> offsets;
   const auto add = [&](std::size_t begin, std::size_t bytes) {
     for (std::size_t at = begin; at < std::min(begin + bytes, file.size()); ++at) offsets.push_back(at);
   };
   const Hid opened(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   const auto object = fuzz::object_info(opened.get(), "x");
-  intact.header = object.addr;
   add(object.addr, object.hdr.space.total);
   // Nodes of version 1 B-trees of chunks, and the blocks of the other indexes, by their signatures.
   constexpr std::string_view kSignatures[] = {"TREE\x01", "FAHD", "FADB", "EAHD",
@@ -87,6 +81,7 @@ void add_description_of_x(const std::filesystem::path& path, IntactFile& intact)
     };
     if (std::ranges::any_of(kSignatures, is_here)) add(at, kBlockBytes);
   }
+  return offsets;
 }
 
 // One of each chunk index, and of the flat layouts.
@@ -107,7 +102,7 @@ std::vector<IntactFile> intact_files(const std::filesystem::path& path) {
     }
     IntactFile intact;
     intact.bytes = file_bytes(path);
-    add_description_of_x(path, intact);
+    intact.description = description_of_x(path, intact.bytes);
     files.push_back(std::move(intact));
   }
   return files;
@@ -122,19 +117,6 @@ struct Fixture {
     set_log_sink([](LogLevel, std::string_view) {});
   }
 };
-
-// Whether the damage makes the dataset a virtual one. Such a layout names a block of bytes in which
-// libhdf5 1.10 looks for the ends of names beyond the end of the block.
-bool became_virtual(const IntactFile& intact, std::span<const std::byte> bytes) {
-  constexpr std::byte kVirtual{3};
-  const fuzz::InputSource source(bytes);
-  const std::optional<Superblock> block = read_superblock(source);
-  if (!block) return false;
-  const ObjectHeader header = read_object_header(MetadataBytes(source, *block), intact.header);
-  return std::ranges::any_of(header.messages, [&](const HeaderMessage& message) {
-    return message.type == HeaderMessage::layout && message.body.size() > 1 && message.body[1] == kVirtual;
-  });
-}
 
 void read_every_chunk(const std::filesystem::path& path) {
   const auto file = H5File::open(path);
@@ -181,7 +163,6 @@ void fuzz_one(std::span<const std::byte> input) {
     const std::size_t offset = intact.description[reader.u16() % intact.description.size()];
     bytes[offset] ^= static_cast<std::byte>(reader.u8());
   }
-  if (became_virtual(intact, bytes)) return;
   replace_file(fixture.path, bytes);
   try {
     read_every_chunk(fixture.path);
