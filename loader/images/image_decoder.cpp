@@ -29,8 +29,7 @@ void require(ImageOutcome outcome, const ImageReason& reason) {
     case ImageOutcome::no_image:
       throw ImageError(
           "it is no JPEG, PNG, WebP, BMP, TIFF, JPEG 2000, PBM, PGM or PPM, or OpenCV cannot decode it; "
-          "store it as JPEG "
-          "or PNG, or leave it out");
+          "store it as JPEG or PNG, or leave it out");
     case ImageOutcome::other_pixels:
       throw ImageError("its pixels are neither of 8 nor of 16 bits; store it as PNG or JPEG");
     case ImageOutcome::no_memory:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The n-th allocation of decoding a chunk fails, in h5feed or in a library of a codec, for every n until
-// decoding needs fewer: it ends with the right bytes or with std::bad_alloc, never with the claim that the
-// chunk is damaged. A binary of its own, since it replaces malloc.
+// The n-th allocation of decoding or encoding a chunk fails, in h5feed or in a library of a codec, for every
+// n until the work needs fewer: it ends with the right bytes or with std::bad_alloc, never with the claim
+// that the chunk is damaged. A binary of its own, since it replaces malloc.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -11,8 +11,8 @@ namespace h5feed::test {
 /// A type of values that zfp compresses.
 enum class ZfpValues : std::uint8_t { i32 = 1, i64, f32, f64 };
 
-/// What Mode::expert sets: bits of a block, bit planes of a value, and the exponent of the least one. Below
-/// -1074, blocks are compressed without loss.
+/// Limits that Mode::expert sets for each block of values: its bits, the bit planes of a value, and the
+/// exponent of the least plane. A least exponent below -1074 makes the compression lossless.
 struct ZfpLimits {
   unsigned least_bits = 20;
   unsigned most_bits = 1000;
