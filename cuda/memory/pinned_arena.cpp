@@ -10,10 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <new>
-#include <thread>
-#include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/threads/share_out.hpp"
 #include "cuda/runtime/check.hpp"
 #include "cuda/runtime/handles.hpp"
 #include "h5feed/log.hpp"
@@ -60,13 +59,12 @@ void prefer_node(void* data, std::size_t bytes, int node) noexcept {
 
 void touch(std::byte* data, std::size_t bytes, unsigned threads) {
   const std::size_t pages = (bytes + kHugePageBytes - 1) / kHugePageBytes;
-  const std::size_t share = (pages + threads - 1) / threads * kHugePageBytes;
-  std::vector<std::jthread> helpers;
-  for (std::size_t begin = 0; begin < bytes; begin += share) {
-    helpers.emplace_back([data, begin, end = std::min(bytes, begin + share)] {
-      for (std::size_t at = begin; at < end; at += kSmallPageBytes) data[at] = std::byte{0};
-    });
-  }
+  share_out(pages, threads, [&] {
+    return [&](std::uint64_t page) {
+      const std::size_t end = std::min(bytes, (page + 1) * kHugePageBytes);
+      for (std::size_t at = page * kHugePageBytes; at < end; at += kSmallPageBytes) data[at] = std::byte{0};
+    };
+  });
 }
 
 }  // namespace

@@ -4,20 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <functional>
 #include <map>
 #include <span>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/byte_units.hpp"
 #include "base/interrupt.hpp"
-#include "base/mutex.hpp"
+#include "base/threads/share_out.hpp"
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
 #include "base/with_type.hpp"
@@ -57,37 +54,17 @@ class LabelScan {
   LabelScan(const Field& labels, const Tiling& tiling, Take take)
       : labels_(labels), tiling_(tiling), take_(std::move(take)) {}
 
-  void run() {
-    {
-      std::vector<std::jthread> helpers;
-      const std::uint64_t wanted =
-          std::min<std::uint64_t>(system_limits().cpus, labels_.reader->num_chunks());
-      for (std::uint64_t i = 1; i < wanted; ++i) helpers.emplace_back([this] { work(); });
-      work();
-    }
-    const MutexLock lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
+  void run() const {
+    share_out(labels_.reader->num_chunks(), system_limits().cpus, [this] {
+      return [this, scratch = ReadScratch{}, decoded = ByteBuffer{}](std::uint64_t chunk) mutable {
+        check_interrupt();
+        if (labels_.map.in_use(chunk)) read(chunk, scratch, decoded);
+      };
+    });
   }
 
  private:
-  void work() noexcept {
-    try {
-      ReadScratch scratch;
-      ByteBuffer decoded;
-      while (!failed_.load(std::memory_order_relaxed)) {
-        const std::uint64_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
-        if (chunk >= labels_.reader->num_chunks()) return;
-        check_interrupt();
-        if (labels_.map.in_use(chunk)) read(chunk, scratch, decoded);
-      }
-    } catch (...) {
-      const MutexLock lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-      failed_ = true;
-    }
-  }
-
-  void read(std::uint64_t chunk, ReadScratch& scratch, ByteBuffer& decoded) {
+  void read(std::uint64_t chunk, ReadScratch& scratch, ByteBuffer& decoded) const {
     decoded.resize_discard(labels_.reader->chunk_bytes());
     labels_.reader->read_chunk(chunk, decoded.span(), scratch);
     const RowLayout::Rows tiles = labels_.map.rows().rows_of(chunk / labels_.map.pieces());
@@ -114,10 +91,6 @@ class LabelScan {
   const Field& labels_;
   const Tiling& tiling_;
   const Take take_;
-  std::atomic<std::uint64_t> next_{0};
-  std::atomic<bool> failed_{false};
-  Mutex mutex_;
-  std::exception_ptr error_ H5FEED_GUARDED_BY(mutex_);
 };
 
 // The part of a block between two places of the image along each axis.

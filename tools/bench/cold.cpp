@@ -6,12 +6,11 @@
 #include <exception>
 #include <functional>
 #include <optional>
-#include <thread>
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
-#include "base/mutex.hpp"
+#include "base/threads/share_out.hpp"
 #include "plan/permutation.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/index/chunk_index.hpp"
@@ -31,13 +30,8 @@ class Pass {
       : source_(source), count_(count), range_at_(std::move(range_at)), end_(end) {}
 
   std::uint64_t run(unsigned threads) {
-    {
-      std::vector<std::jthread> helpers;
-      for (unsigned i = 1; i < threads; ++i) helpers.emplace_back([this] { read(); });
-      read();
-    }
-    const MutexLock lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
+    run_on_threads(threads, [this] { read(); });
+    error_.rethrow();
     return bytes_;
   }
 
@@ -54,8 +48,7 @@ class Pass {
         bytes_ += range.bytes;
       } while (Clock::now() < end_);
     } catch (...) {
-      const MutexLock lock(mutex_);
-      if (!error_) error_ = std::current_exception();
+      error_.store(std::current_exception());
     }
   }
 
@@ -65,8 +58,7 @@ class Pass {
   const Clock::time_point end_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<std::uint64_t> bytes_{0};
-  Mutex mutex_;
-  std::exception_ptr error_ H5FEED_GUARDED_BY(mutex_);
+  FirstError error_;
 };
 
 }  // namespace

@@ -16,7 +16,7 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/clock.hpp"
-#include "base/mutex.hpp"
+#include "base/threads/first_error.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed::cli {
@@ -44,22 +44,6 @@ class RotatingSlots {
   ByteBuffer memory_;
 };
 
-class FirstError {
- public:
-  void store(std::exception_ptr error) {
-    const MutexLock lock(mutex_);
-    if (!error_) error_ = std::move(error);
-  }
-  void rethrow() {
-    const MutexLock lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  Mutex mutex_;
-  std::exception_ptr error_ H5FEED_GUARDED_BY(mutex_);
-};
-
 // Does a step. What cannot be read or decoded moves no bytes if `setup` passes over it.
 std::uint64_t bytes_of(const LimitSetup& setup, const std::function<std::uint64_t()>& step) {
   if (!setup.skip_bad) return step();
@@ -81,30 +65,38 @@ double bytes_per_second(const LimitSetup& setup, const MakeStep& make_step) {
   // The clock starts when every thread is prepared.
   Clock::time_point start;
   std::barrier prepared(static_cast<std::ptrdiff_t>(setup.threads), [&]() noexcept { start = Clock::now(); });
+  const auto fail = [&] {
+    error.store(std::current_exception());
+    failed = true;
+  };
+  const auto work = [&](unsigned thread) {
+    std::function<std::uint64_t()> step;
+    try {
+      step = make_step(thread);
+    } catch (...) {
+      fail();
+    }
+    prepared.arrive_and_wait();
+    try {
+      std::uint64_t moved = 0;
+      do {
+        if (failed) return;
+        moved += bytes_of(setup, step);
+      } while (Clock::now() - start < setup.duration);
+      bytes += moved;
+    } catch (...) {
+      fail();
+    }
+  };
   {
     std::vector<std::jthread> threads;
-    for (unsigned thread = 0; thread < setup.threads; ++thread) {
-      threads.emplace_back([&, thread] {
-        std::function<std::uint64_t()> step;
-        try {
-          step = make_step(thread);
-        } catch (...) {
-          error.store(std::current_exception());
-          failed = true;
-        }
-        prepared.arrive_and_wait();
-        try {
-          std::uint64_t moved = 0;
-          do {
-            if (failed) return;
-            moved += bytes_of(setup, step);
-          } while (Clock::now() - start < setup.duration);
-          bytes += moved;
-        } catch (...) {
-          error.store(std::current_exception());
-          failed = true;
-        }
-      });
+    try {
+      while (threads.size() < setup.threads)
+        threads.emplace_back(work, static_cast<unsigned>(threads.size()));
+    } catch (...) {
+      fail();
+      // The threads that run wait for those that the system does not start.
+      for (std::size_t i = threads.size(); i < setup.threads; ++i) prepared.arrive_and_drop();
     }
   }
   error.rethrow();

@@ -5,14 +5,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <exception>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
 #include "base/interrupt.hpp"
+#include "base/mutex.hpp"
+#include "base/threads/share_out.hpp"
 #include "h5feed/log.hpp"
 #include "plan/group_order.hpp"
 
@@ -76,28 +75,18 @@ void preload_chunks(const DatasetState& dataset, const SampleSubset* chosen, Chu
   std::uint64_t total_bytes = 0;
   for (const Wanted& chunk : wanted) total_bytes += chunk.bytes;
   Progress progress(total_bytes);
-  std::atomic<std::size_t> next = 0;
-  Mutex mutex;
-  std::exception_ptr error;
-  const auto work = [&] {
-    try {
-      for (std::size_t i = next++; i < wanted.size(); i = next++) {
-        check_interrupt();
-        if (!loader.preload(wanted[i].key)) return;
+  std::atomic<bool> full = false;
+  share_out(wanted.size(), threads, [&] {
+    return [&](std::uint64_t i) {
+      if (full) return;
+      check_interrupt();
+      if (loader.preload(wanted[i].key)) {
         progress.add(wanted[i].bytes);
+      } else {
+        full = true;
       }
-    } catch (...) {
-      next = wanted.size();
-      const MutexLock lock(mutex);
-      error = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> workers;
-    for (unsigned i = 1; i < threads; ++i) workers.emplace_back(work);
-    work();
-  }
-  if (error) std::rethrow_exception(error);
+    };
+  });
 }
 
 }  // namespace h5feed

@@ -45,10 +45,17 @@ class MetadataBytes {
 struct HeaderMessage {
   /// Numbers of the messages that h5feed looks at.
   enum Type : unsigned {
+    dataspace = 1,
     link_info = 2,
+    datatype = 3,
+    old_fill_value = 4,
+    fill_value = 5,
     link = 6,
+    external_files = 7,
     layout = 8,
     filters = 11,
+    attribute = 12,
+    comment = 13,
     continuation = 16,
     old_group = 17,
     image = 24

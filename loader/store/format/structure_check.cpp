@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "store/format/byte_order.hpp"
-#include "store/format/filter_message.hpp"
+#include "store/format/message_bounds.hpp"
 #include "store/format/object_header.hpp"
 #include "store/format/superblock.hpp"
 
@@ -55,8 +55,8 @@ class Structure {
     // `objects` grows during the loop.
     for (std::size_t i = 0; i < objects.size(); ++i) {
       const ObjectHeader header = read_object_header(bytes_, objects[i]);
-      if (!header.damage.empty() && (header.hazardous || i == 0)) return header.damage;
-      if (std::string damage = filters_of(header, objects[i]); !damage.empty()) return damage;
+      if (i == 0 && !header.damage.empty()) return header.damage;
+      if (std::string damage = damage_of(header, objects[i]); !damage.empty()) return damage;
       std::vector<std::uint64_t> members;
       if (std::string damage = visit_group(header, members); !damage.empty()) return damage;
       for (const std::uint64_t member : members) {
@@ -65,6 +65,13 @@ class Structure {
       }
     }
     return {};
+  }
+
+  // Returns the damage of a header.
+  std::string header(std::uint64_t address) const {
+    const ObjectHeader header = read_object_header(bytes_, address);
+    // libhdf5 refuses other damage, too, but may ask for as much memory as it claims.
+    return header.damage.empty() ? damage_of(header, address) : header.damage;
   }
 
   // Returns the damage of the chunk index of a dataset.
@@ -88,13 +95,13 @@ class Structure {
   }
 
  private:
-  static std::string filters_of(const ObjectHeader& header, std::uint64_t address) {
+  std::string damage_of(const ObjectHeader& header, std::uint64_t address) const {
+    if (header.hazardous) return header.damage;
     for (const HeaderMessage& message : header.messages) {
-      if (message.type != HeaderMessage::filters || message.shared) continue;
-      if (const auto filter = filter_beyond_message(message.body)) {
-        return fmt::format(
-            "the object header at byte {} lists filters, of which number {} goes beyond the list", address,
-            *filter + 1);
+      const std::string_view what = beyond_message(message, {bytes_.address_bytes(), bytes_.length_bytes()});
+      if (!what.empty()) {
+        return fmt::format("the object header at byte {} describes {} that goes beyond its message", address,
+                           what);
       }
     }
     return {};
@@ -230,6 +237,21 @@ bool truncated(const ByteSource& source, const Superblock& block) {
   return source.size() < block.end_of_file + (block.user_block_bytes - block.base_address);
 }
 
+// Returns what `examine(structure)` finds; nothing in a file with a metadata cache image.
+template <typename Examine>
+std::string find_damage(const ByteSource& source, const Superblock& block, const Examine& examine) {
+  const Structure structure(source, block);
+  if (block.extension && structure.may_have_image(*block.extension)) return {};
+  // A header may look damaged for a moment while a SWMR writer changes it.
+  const int attempts = block.open_for_swmr ? 20 : 1;
+  std::string damage;
+  for (int i = 0; i < attempts; ++i) {
+    damage = examine(structure);
+    if (damage.empty()) break;
+  }
+  return damage;
+}
+
 }  // namespace
 
 std::string structure_damage(const ByteSource& source) {
@@ -237,22 +259,21 @@ std::string structure_damage(const ByteSource& source) {
   // libhdf5 itself refuses a file that is truncated, or one of several parts, without reading more of it. It
   // does not ask for the size of a file with a SWMR writer.
   if (!block || !block->driver.empty() || (truncated(source, *block) && !block->open_for_swmr)) return {};
-  const Structure structure(source, *block);
-  if (block->extension && structure.may_have_image(*block->extension)) return {};
-  // A header may look damaged for a moment while a SWMR writer changes it.
-  constexpr int kAttempts = 20;
-  std::string damage = structure.groups(block->root_header);
-  for (int i = 1; block->open_for_swmr && !damage.empty() && i < kAttempts; ++i)
-    damage = structure.groups(block->root_header);
-  return damage;
+  return find_damage(source, *block,
+                     [&](const Structure& structure) { return structure.groups(block->root_header); });
+}
+
+std::string header_damage(const ByteSource& source, std::uint64_t address) {
+  const std::optional<Superblock> block = read_superblock(source);
+  if (!block) return {};
+  return find_damage(source, *block, [&](const Structure& structure) { return structure.header(address); });
 }
 
 std::string chunk_tree_damage(const ByteSource& source, std::uint64_t address) {
   const std::optional<Superblock> block = read_superblock(source);
   if (!block) return {};
-  const Structure structure(source, *block);
-  if (block->extension && structure.may_have_image(*block->extension)) return {};
-  return structure.chunk_index(address);
+  return find_damage(source, *block,
+                     [&](const Structure& structure) { return structure.chunk_index(address); });
 }
 
 }  // namespace h5feed

@@ -10,12 +10,16 @@
 
 namespace h5feed {
 
-/// Returns what is wrong with the superblock, the header of the root group, or the headers, the filters and
-/// the trees of groups that can be reached by hard links ("a node of the B-tree at byte 136 is its own
+/// Returns what is wrong with the superblock, the header of the root group, or the headers, their messages
+/// and the trees of groups that can be reached by hard links ("a node of the B-tree at byte 136 is its own
 /// child"); empty if nothing is. Examines up to 1,024 objects, the nearest to the root first, and nothing of
 /// a file with a metadata cache image, whose structures may be out of date where they are stored. Blocks.
 /// Throws FileError if the source cannot be read.
 std::string structure_damage(const ByteSource& source);
+
+/// Returns what is wrong with the object header at `address`, behind the user block, and with its messages,
+/// like `structure_damage`, but of any object. Blocks. Throws FileError if the source cannot be read.
+std::string header_damage(const ByteSource& source, std::uint64_t address);
 
 /// Returns what is wrong with the levels of the chunk index of the dataset whose object header is at
 /// `address`, behind the user block; empty if nothing is, or if the object is no chunked dataset. Reads every

@@ -215,6 +215,7 @@ DatasetInfo H5File::describe(const std::string& name, const PathOption& option) 
   const H5::H5File handle = H5FileAccess::handle(*this);
   const WithinFile within;
   try {
+    refuse_damaged_header(handle, within, {session, file}, *state_->bytes, path);
     if (path == "/" || within.type_of(handle, path) == H5I_GROUP)
       throw_is_group(handle, {session, file}, name, option);
     const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
@@ -248,6 +249,7 @@ std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
   const H5::H5File handle = H5FileAccess::handle(*this);
   try {
     const WithinFile within;
+    refuse_damaged_header(handle, within, {session, path_.string()}, *state_->bytes, path);
     if (path == "/" || within.type_of(handle, path) != H5I_DATASET) return std::nullopt;
     const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
     check_chunk_tree({session, path_.string()}, *state_->bytes, dataset, path);

@@ -21,6 +21,17 @@ inline constexpr auto kIterateLinks = H5Literate;
 inline constexpr auto kLinkInfo = H5Lget_info;
 #endif
 
+/// Returns where the header of the object is stored that a hard link of the file names; HADDR_UNDEF if
+/// libhdf5 fails.
+inline haddr_t address_of([[maybe_unused]] hid_t file, const LinkInfo& link) {
+#if H5_VERSION_GE(1, 12, 0)
+  haddr_t address = HADDR_UNDEF;
+  return H5VLnative_token_to_addr(file, link.u.token, &address) < 0 ? HADDR_UNDEF : address;
+#else
+  return link.u.address;
+#endif
+}
+
 /// Makes libhdf5 accept integers and floats that leave more than half of their bits unused, such as 12-bit
 /// values in four bytes, in files that are opened or created with the access list `access`. From 1.14.4 on it
 /// takes these for damage in files of the oldest format (H5Pset_relax_file_integrity_checks). Returns a

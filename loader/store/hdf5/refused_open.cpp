@@ -11,10 +11,12 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/format/structure_check.hpp"
 #include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_metadata.hpp"
+#include "store/hdf5/hdf5_versions.hpp"
 
 namespace h5feed {
 namespace {
@@ -185,6 +187,19 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
     return fmt::format("{0} was not closed by its writer; if none runs: h5clear -s --increment=0 {0}", name);
   }
   return fmt::format("{}: {}: {}", name, kCannotOpen, library_reason);
+}
+
+void refuse_damaged_header(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
+                           const ByteSource& bytes, const std::string& path) {
+  LinkInfo link = {};
+  if (path == "/" || kLinkInfo(handle.getId(), path.c_str(), &link, within.links()) < 0 ||
+      link.type != H5L_TYPE_HARD) {
+    return;  // Others find out where it leads
+  }
+  const haddr_t address = address_of(handle.getId(), link);
+  const std::string damage = address == HADDR_UNDEF ? "" : header_damage(bytes, address);
+  if (!damage.empty())
+    throw FileError(fmt::format("{}:{}: {}; {}", calls.file(), short_path(path), damage, kRestore));
 }
 
 PathEnd find_end(const H5::H5File& handle, const std::string& path) {

@@ -8,21 +8,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <exception>
 #include <functional>
 #include <span>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
 #include "base/files/file_descriptor.hpp"
 #include "base/interrupt.hpp"
-#include "base/mutex.hpp"
+#include "base/threads/share_out.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/byte_source.hpp"
 
@@ -51,29 +48,13 @@ constexpr std::uint64_t kMostThreads = 4;
 void for_each_block(std::uint64_t bytes,
                     const std::function<void(std::size_t, std::uint64_t, std::span<std::byte>)>& work) {
   const std::uint64_t blocks = (bytes + kBlock - 1) / kBlock;
-  std::atomic<std::uint64_t> next = 0;
-  Mutex mutex;
-  std::exception_ptr error;
-  const auto run = [&] {
-    try {
-      ByteBuffer buffer(std::min(kBlock, bytes));
-      for (std::uint64_t block = next++; block < blocks; block = next++) {
-        check_interrupt();
-        const std::uint64_t begin = block * kBlock;
-        work(block, begin, buffer.span().first(std::min(kBlock, bytes - begin)));
-      }
-    } catch (...) {
-      next = blocks;
-      const MutexLock lock(mutex);
-      if (!error) error = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (std::uint64_t i = 1; i < std::min(blocks, kMostThreads); ++i) helpers.emplace_back(run);
-    run();
-  }
-  if (error) std::rethrow_exception(error);
+  share_out(blocks, kMostThreads, [&] {
+    return [&, buffer = ByteBuffer(std::min(kBlock, bytes))](std::uint64_t block) mutable {
+      check_interrupt();
+      const std::uint64_t begin = block * kBlock;
+      work(block, begin, buffer.span().first(std::min(kBlock, bytes - begin)));
+    };
+  });
 }
 
 std::uint32_t checksum(std::span<const std::byte> bytes) noexcept {

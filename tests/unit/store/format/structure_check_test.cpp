@@ -11,7 +11,6 @@
 
 #include "h5feed/error.hpp"
 #include "store/format/byte_order.hpp"
-#include "store/format/filter_message.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/filter_decoding.hpp"
@@ -141,23 +140,27 @@ TEST_F(StoreStructure, refuses_filters_beyond_their_list) {
   EXPECT_EQ(open_message(), "accepted");
   const std::uint64_t name = find(std::string_view("deflate\0", 8));
   put<char>(name + 7, 'd');
-  EXPECT_THAT(open_message(), HasSubstr("lists filters, of which number 1 goes beyond the list; restore"));
+  EXPECT_THAT(open_message(), HasSubstr("describes a list of filters that goes beyond its message; restore"));
   put<char>(name + 7, '\0');
   put<std::uint8_t>(name - 15, 17);  // Their number
-  EXPECT_THAT(open_message(), HasSubstr("lists filters, of which number 2 goes beyond the list; restore"));
+  EXPECT_THAT(open_message(), HasSubstr("describes a list of filters that goes beyond its message; restore"));
 }
 
-TEST(FilterMessage, of_the_newer_version_has_names_of_the_filters_of_others_only) {
-  const auto beyond = [](auto... values) { return filter_beyond_message(bytes_of(values...)); };
-  EXPECT_FALSE(beyond(2, 1, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0));
-  EXPECT_FALSE(beyond(2, 1, 0, 1, 2, 0, 0, 0, 0, 0, 'a', 0));
-  EXPECT_EQ(beyond(2, 1, 0, 1, 2, 0, 0, 0, 0, 0, 'a', 'b'), 0U);
-  EXPECT_EQ(beyond(2, 2, 1, 0, 0, 0, 1, 0, 4, 0, 0, 0, 1, 0), 1U);
-  EXPECT_EQ(beyond(2, 1, 1, 0, 0, 0, 2, 0, 4, 0, 0, 0), 0U);
-  EXPECT_FALSE(beyond(3, 1)) << "libhdf5 refuses an unknown version";
-  EXPECT_FALSE(beyond(1));
-  EXPECT_FALSE(beyond(1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 4, 0, 0, 0))
-      << "padding that is missing";
+// Opening a file examines the first objects only.
+TEST_F(StoreStructure, refuses_a_dataset_with_a_damaged_header_behind_many_others) {
+  constexpr int kOthers = 1100;
+  {
+    H5TestFile file(path());
+    for (int i = 0; i < kOthers; ++i) file.create({.path = "a/" + std::to_string(i), .shape = {1}});
+    file.create({.path = "z/images", .shape = {12, 6}, .chunk = {4, 6}, .filters = {gzip_filter(4)}});
+  }
+  const std::uint64_t name = find(std::string_view("deflate\0", 8));
+  put<char>(name + 7, 'd');
+  EXPECT_EQ(open_message(), "accepted");
+  const std::string refused =
+      refusal_in<FileError>(dir_.path(), [this] { H5File::open(path())->describe("z/images"); });
+  EXPECT_THAT(refused, StartsWith("train.h5:/z/images: the object header at byte "));
+  EXPECT_THAT(refused, HasSubstr("describes a list of filters that goes beyond its message; restore"));
 }
 
 TEST_F(StoreStructure, refuses_a_root_group_outside_the_file) {
