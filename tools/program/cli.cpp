@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/option_spelling.hpp"
+#include "base/threads/thread_limit.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
@@ -272,7 +273,8 @@ int run(int argc, char** argv) noexcept {
   } catch (const std::bad_alloc&) {
     say("not enough memory; close other programs or ask for less");
   } catch (const std::exception& error) {
-    say(first_line(error.what()));
+    const std::string thread_limit = thread_limit_message(error);
+    say(thread_limit.empty() ? first_line(error.what()) : thread_limit);
   }
   return kFailed;
 }

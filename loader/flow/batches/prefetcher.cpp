@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "base/option_spelling.hpp"
+#include "base/threads/thread_limit.hpp"
 #include "flow/measure/trace_span.hpp"
 #include "h5feed/error.hpp"
 
@@ -30,14 +32,12 @@ Prefetcher::Prefetcher(const BatchAssembler& assembler, ChunkLoader& chunks, Tic
       uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0),
       active_(settings_.num_workers) {
   try {
-    chunks_.start_read_ahead([this](ChunkKey key) {
-      const std::vector<VisitRef> done = serve(chunks_.load_stored(key));
-      finish_visits(done);
-    });
+    chunks_.start_read_ahead([this](ChunkKey key) { finish_visits(serve(chunks_.load_stored(key))); });
     for (std::int64_t worker = 0; worker < settings_.num_workers; ++worker) start_worker();
   } catch (...) {
+    const std::size_t started = workers_.size();
     stop();
-    throw;
+    rethrow_of_threads(spelled("num_workers"), settings_.num_workers, started);
   }
 }
 

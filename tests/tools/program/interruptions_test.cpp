@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every command, ended by a signal at a random moment: it obeys at once, leaves no part of an output behind,
+// and changes no input.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLatestInShortRuns(400);
+
+struct Command {
+  const char* name;
+  std::vector<std::string> arguments;
+  const char* output = nullptr;  // a file that appears only when it is complete
+  bool reports = false;          // after SIGINT and SIGTERM, too, and then exits with 128 and their number
+};
+
+std::vector<Command> commands() {
+  return {
+      {"generate", {"generate", "out.h5", "--samples", "2000", "--shape", "3,32,32"}, "out.h5"},
+      {"pack", {"pack", "out.h5", "--npy", "images=images.npy"}, "out.h5"},
+      {"repack", {"repack", "a.h5", "out.h5", "--chunk", "7", "--filter", "gzip:6"}, "out.h5"},
+      {"split", {"repack", "a.h5", "out.h5", "--chunk", "7", "--split", "3"}, "out.h5"},
+      {"check", {"check", "a.h5"}},
+      {"info", {"info", "a.h5", "--stats"}},
+      {"bench",
+       {"bench", "a.h5", "--num-workers", "0,2", "--time-budget", "0.2s", "--export-json", "out.json"},
+       "out.json"},
+      {"tune", {"tune", "a.h5", "--time-budget", "5s"}},
+      {"doctor", {"doctor", "a.h5", "--time-budget", "0.2s"}},
+      {"monitor", {"monitor", "--", "sleep", "0.3"}, nullptr, true},
+      {"env", {"env"}},
+  };
+}
+
+// An array of .npy version 1.0 of (1000, 3, 32, 32) bytes.
+std::vector<std::byte> npy() {
+  std::string text("\x93NUMPY\x01\x00", 8);
+  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1000, 3, 32, 32), }";
+  header.resize(118, ' ');
+  header.back() = '\n';
+  text += std::string("\x76\x00", 2) + header + std::string(1000 * 3 * 32 * 32, 'x');
+  std::vector<std::byte> bytes(text.size());
+  std::ranges::transform(text, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+  return bytes;
+}
+
+class Interruptions : public testing::TestWithParam<Command> {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(
+        run_program(dir_.path(), {"generate", "a.h5", "--samples", "1500", "--shape", "3,32,32"}).exit_code,
+        0);
+    replace_file(dir_ / "images.npy", npy());
+    input_ = file_bytes(dir_ / "a.h5");
+  }
+
+  // Returns how long the command takes, and keeps what it writes.
+  std::chrono::microseconds run_whole() {
+    const auto start = Clock::now();
+    const ProgramResult result = run_program(dir_.path(), GetParam().arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
+  }
+
+  // Returns the names of what a run has left.
+  std::vector<std::string> rest() const {
+    std::vector<std::string> names = names_in(dir_.path());
+    std::erase_if(names, [](const std::string& name) { return name == "a.h5" || name == "images.npy"; });
+    return names;
+  }
+
+  void remove_rest() const {
+    for (const std::string& name : rest()) std::filesystem::remove_all(dir_ / name);
+  }
+
+  bool is_complete(const std::string& output) const {
+    if (output.ends_with(".json")) {
+      std::ifstream file(dir_ / output);
+      return nlohmann::json::accept(file);
+    }
+    return run_program(dir_.path(), {"check", output}).exit_code == 0;
+  }
+
+  // What may be left after a signal: nothing; or all that is written, if the command was done with it.
+  // SIGKILL may leave more, under names of its own.
+  void expect_no_part(int signal) const {
+    const std::vector<std::string> left = rest();
+    const char* const output = GetParam().output;
+    if (output != nullptr && std::filesystem::exists(dir_ / output)) {
+      EXPECT_TRUE(is_complete(output));
+    } else if (signal != SIGKILL) {
+      EXPECT_THAT(left, testing::IsEmpty());
+    }
+  }
+
+  const TempDir dir_;
+  std::vector<std::byte> input_;
+};
+
+TEST_P(Interruptions, at_any_moment_end_the_command_and_leave_no_part_of_an_output) {
+  const Command& command = GetParam();
+  const auto whole = run_whole();
+  const std::vector<std::string> written = rest();
+  const char* const wanted = std::getenv("H5FEED_TEST_KILLS");
+  const int rounds = wanted != nullptr ? std::atoi(wanted) : 3;
+  const auto latest =
+      wanted != nullptr ? whole : std::min<std::chrono::microseconds>(whole, kLatestInShortRuns);
+  std::mt19937 random(std::random_device{}());
+  std::uniform_int_distribution<std::int64_t> moment(0, latest.count());
+  int ended = 0;
+  for (int i = 0; i < 3 * rounds; ++i) {
+    const int signal = std::array{SIGINT, SIGTERM, SIGKILL}[static_cast<std::size_t>(i % 3)];
+    SCOPED_TRACE(signal);
+    remove_rest();
+    Program program(dir_.path(), command.arguments, {.timeout = std::chrono::seconds(60)});
+    std::this_thread::sleep_for(std::chrono::microseconds(moment(random)));
+    program.send(signal);
+    const ProgramResult result = program.wait();
+    ASSERT_FALSE(result.timed_out) << "the signal was not obeyed";
+    EXPECT_EQ(file_bytes(dir_ / "a.h5"), input_);
+    if (result.exit_code == 0) {  // it was done before
+      EXPECT_EQ(rest(), written);
+      continue;
+    }
+    ++ended;
+    expect_no_part(signal);
+    if (result.signal != 0) {  // also by SIGINT, before the program handles signals
+      EXPECT_EQ(result.signal, signal);
+    } else if (command.reports) {
+      EXPECT_EQ(result.exit_code, 128 + signal);
+    } else {
+      EXPECT_EQ(signal, SIGINT);
+      EXPECT_THAT(result.err, testing::HasSubstr("interrupted"));
+    }
+  }
+  EXPECT_GT(ended, 0) << "no signal came in time";
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Interruptions, testing::ValuesIn(commands()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace h5feed::test

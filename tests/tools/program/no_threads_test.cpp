@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every command, while each thread in turn cannot be started.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using testing::HasSubstr;
+
+// Preloads the failing calls into the programs that the test starts.
+class NoThread {
+ public:
+  explicit NoThread(int number) {
+    ::setenv("LD_PRELOAD", H5FEED_FAILING_CALLS, 1);
+    ::setenv("H5FEED_TEST_NO_THREAD", std::to_string(number).c_str(), 1);
+  }
+  NoThread(const NoThread&) = delete;
+  NoThread& operator=(const NoThread&) = delete;
+  ~NoThread() {
+    ::unsetenv("LD_PRELOAD");
+    ::unsetenv("H5FEED_TEST_NO_THREAD");
+  }
+};
+
+struct Command {
+  const char* name;
+  std::vector<std::string> arguments;
+  bool writes = false;  // b.h5
+};
+
+std::vector<Command> commands() {
+  return {
+      {"generate", {"generate", "b.h5", "--samples", "100", "--shape", "3,16,16", "--chunk", "8"}, true},
+      {"check", {"check", "a.h5"}},
+      {"info", {"info", "a.h5", "--stats"}},
+      {"repack", {"repack", "a.h5", "b.h5", "--chunk", "4", "--jobs", "2"}, true},
+      {"bench", {"bench", "a.h5", "--num-workers", "2", "--time-budget", "0.05s"}},
+      {"bench_cold", {"bench", "a.h5", "--cold", "--num-workers", "2", "--time-budget", "0.05s"}},
+      {"tune", {"tune", "a.h5", "--num-workers", "2", "--time-budget", "5s"}},
+      {"doctor", {"doctor", "a.h5", "--num-workers", "2", "--time-budget", "0.05s"}},
+      {"monitor", {"monitor", "--listen", "127.0.0.1:0", "--", "true"}},
+  };
+}
+
+class NoThreadsOfProgram : public testing::TestWithParam<Command> {};
+
+TEST_P(NoThreadsOfProgram, end_with_the_result_or_an_error_that_says_what_to_raise) {
+  const Command& command = GetParam();
+  const TempDir dir;
+  ASSERT_EQ(
+      run_program(dir.path(), {"generate", "a.h5", "--samples", "100", "--shape", "3,16,16", "--chunk", "8"})
+          .exit_code,
+      0);
+  const RunLimits limits{.timeout = std::chrono::seconds(60)};
+  int refused = 0;
+  constexpr int kThreads = 6;
+  for (int number = 0; number < kThreads; ++number) {
+    SCOPED_TRACE(number);
+    std::filesystem::remove(dir / "b.h5");
+    const ProgramResult result = [&] {
+      const NoThread failing(number);
+      return run_program(dir.path(), command.arguments, limits);
+    }();
+    ASSERT_FALSE(result.timed_out);
+    ASSERT_EQ(result.signal, 0);
+    if (result.exit_code == 0) {
+      if (command.writes) {
+        const ProgramResult checked = run_program(dir.path(), {"check", "b.h5"}, limits);
+        EXPECT_EQ(checked.exit_code, 0) << checked.err;
+      }
+      continue;
+    }
+    ++refused;
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err,
+                HasSubstr("the system starts no more threads (Resource temporarily unavailable); raise "));
+    EXPECT_THAT(names_in(dir.path()), testing::ElementsAre("a.h5")) << "nothing is left behind";
+  }
+  EXPECT_GT(refused, command.name == std::string("info") ? -1 : 0) << "the test fails no thread";
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, NoThreadsOfProgram, testing::ValuesIn(commands()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace h5feed::test
