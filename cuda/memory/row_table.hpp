@@ -31,7 +31,7 @@ class RowTable {
   struct Place {
     std::uint32_t block = 0;
     std::uint32_t row = 0;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   /// Rows that hold no sample and are in the hands of the caller.
   struct Claim {

@@ -54,9 +54,9 @@ Resolved resolve_reads(const SampleReaderOptions& options, const Dataset& datase
 }  // namespace
 
 struct H5FEED_NO_EXPORT SampleReader::State {
-  State(Dataset handle, SampleReaderOptions user)
-      : dataset(std::move(handle)),
-        options(with_scale(std::move(user), *DatasetAccess::state(dataset))),
+  State(const Dataset& handle, const SampleReaderOptions& user)
+      : dataset(handle),
+        options(with_scale(user, *DatasetAccess::state(dataset))),
         resolved(resolve_reads(options, dataset)),
         assembler(*DatasetAccess::state(dataset), resolved, nullptr, counters),
         chunks({.dataset = *DatasetAccess::state(dataset),

@@ -17,7 +17,8 @@ double pairs(std::uint64_t count) noexcept {
 double pairs_in_batches(std::uint64_t begin, std::uint64_t end, std::uint64_t batch_size) noexcept {
   const std::uint64_t first_end = std::min(end, (begin / batch_size + 1) * batch_size);
   const std::uint64_t rest = end - first_end;
-  return pairs(first_end - begin) + static_cast<double>(rest / batch_size) * pairs(batch_size) +
+  const std::uint64_t whole_batches = rest / batch_size;
+  return pairs(first_end - begin) + static_cast<double>(whole_batches) * pairs(batch_size) +
          pairs(rest % batch_size);
 }
 

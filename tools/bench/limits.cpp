@@ -177,10 +177,11 @@ std::function<std::uint64_t(std::uint64_t turn)> mixed_chunks(const DatasetState
   }
   return [turns, pieces = dataset.data.map.pieces()](std::uint64_t turn) {
     constexpr double kGoldenRatio = 0.6180339887498949;  // its multiples spread evenly
-    const double place = std::fmod(static_cast<double>(turn / pieces) * kGoldenRatio, 1.0);
+    const std::uint64_t visit = turn / pieces;
+    const double place = std::fmod(static_cast<double>(visit) * kGoldenRatio, 1.0);
     const auto set = std::ranges::find_if(turns, [&](const SetTurns& one) { return place < one.end; });
     const SetTurns& chosen = set == turns.end() ? turns.back() : *set;
-    const auto number = static_cast<std::uint64_t>(static_cast<double>(turn / pieces) * chosen.share);
+    const auto number = static_cast<std::uint64_t>(static_cast<double>(visit) * chosen.share);
     return (chosen.first_chunk + number % chosen.chunks) * pieces + turn % pieces;
   };
 }

@@ -98,7 +98,7 @@ Examined examine(const TypedSettings& typed, const std::string& num_workers, con
                     .num_workers = workers,
                     .supposed = supposed,
                     .others = others,
-                    .dataset = std::move(dataset),
+                    .dataset = dataset,
                     .options = options};
   });
 }

@@ -87,12 +87,11 @@ bool is_label_name(const std::string& path) {
 // place.
 double chunks_touched(std::uint64_t extent, std::uint64_t size, std::uint64_t chunk) {
   constexpr std::uint64_t kMostPlaces = 65'536;
-  double touched = 0;
+  std::uint64_t touched = 0;
   // The number repeats from chunk to chunk.
   const std::uint64_t places = std::min({extent - size + 1, chunk, kMostPlaces});
-  for (std::uint64_t from = 0; from < places; ++from)
-    touched += static_cast<double>((from + size - 1) / chunk - from / chunk + 1);
-  return touched / static_cast<double>(places);
+  for (std::uint64_t from = 0; from < places; ++from) touched += (from + size - 1) / chunk - from / chunk + 1;
+  return static_cast<double>(touched) / static_cast<double>(places);
 }
 
 // Returns how many elements a patch decodes at a random place, relative to its own.

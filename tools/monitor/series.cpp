@@ -43,7 +43,7 @@ double mean_of(std::span<const double> values) noexcept { return moments_of(valu
 
 double quantile(Values values, double at) {
   if (values.empty()) return 0;
-  const auto index = static_cast<std::size_t>(at * static_cast<double>(values.size() - 1) + 0.5);
+  const auto index = static_cast<std::size_t>(std::llround(at * static_cast<double>(values.size() - 1)));
   const auto place = values.begin() + static_cast<std::ptrdiff_t>(std::min(index, values.size() - 1));
   std::nth_element(values.begin(), place, values.end());
   return *place;

@@ -78,8 +78,8 @@ std::uint64_t stored_bytes_of(const NewDataset& dataset, double stored_share) {
   if (!dataset.chunk_shape.empty()) {
     // The last chunk is stored in full.
     const std::uint64_t chunk_rows = dataset.chunk_shape.front();
-    rows =
-        static_cast<double>((dataset.shape.front() - 1) / chunk_rows + 1) * static_cast<double>(chunk_rows);
+    const std::uint64_t chunks = (dataset.shape.front() - 1) / chunk_rows + 1;
+    rows = static_cast<double>(chunks) * static_cast<double>(chunk_rows);
   }
   double bytes = rows * static_cast<double>(row_bytes(dataset)) * stored_share;
   if (!dataset.chunk_shape.empty()) {

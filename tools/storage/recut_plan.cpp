@@ -61,7 +61,8 @@ double visits_along(const RecutShapes& shapes, std::size_t d, std::uint64_t exte
     const std::uint64_t end = std::min(whole, begin + extent);
     visits += (end + chunk - 1) / chunk - begin / chunk;
   }
-  return static_cast<double>(visits) / static_cast<double>((whole + chunk - 1) / chunk);
+  const std::uint64_t chunks = (whole + chunk - 1) / chunk;
+  return static_cast<double>(visits) / static_cast<double>(chunks);
 }
 
 double visits_of(const RecutShapes& shapes, const std::vector<std::uint64_t>& region) {

@@ -28,7 +28,7 @@ std::uint64_t bytes_of(const std::vector<std::uint64_t>& extents, std::size_t el
 // Formats a factor with three digits, which are enough to decide by: "1.99", "17.3", "8,192".
 std::string factor_text(double factor) {
   return factor < 99.95 ? fmt::format("{:.3g}", factor)
-                        : format_count(static_cast<std::uint64_t>(factor + 0.5));
+                        : format_count(static_cast<std::uint64_t>(std::llround(factor)));
 }
 
 std::string seconds_text(double seconds) {

@@ -2,8 +2,10 @@
 #include "tools/tune/report.hpp"
 
 #include <fmt/format.h>
+#include <cmath>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/byte_units.hpp"
 #include "store/filters/filters.hpp"
@@ -66,7 +68,7 @@ Table tune_table(const TuneResult& result) {
                {"notes"}});
   for (const Trial& trial : result.trials) {
     const auto rate = [](double value) {
-      return value > 0 ? format_count(static_cast<std::uint64_t>(value + 0.5)) : std::string("-");
+      return value > 0 ? format_count(static_cast<std::uint64_t>(std::llround(value))) : std::string("-");
     };
     std::string notes = trial.pareto ? "Pareto" : "";
     if (needs_plugin(trial.candidate.filter)) notes += notes.empty() ? "hdf5plugin" : ", hdf5plugin";

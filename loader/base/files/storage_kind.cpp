@@ -9,6 +9,7 @@
 #include <array>
 #include <fstream>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string_view>
 

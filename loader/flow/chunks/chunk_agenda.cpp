@@ -187,6 +187,8 @@ void ChunkAgenda::fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) no
         entry.state = State::taken;
       }
     }
+    // Otherwise the entry has the buffer.
+    // NOLINTNEXTLINE(bugprone-use-after-move)
     if (!wanted || bytes == 0) end_flight(std::move(buffer));
   }
   for (const Wake& wake : waiting) wake();

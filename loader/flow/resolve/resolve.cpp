@@ -20,7 +20,7 @@ Resolved resolve(const DataLoaderOptions& options, const DatasetState& dataset, 
   resolved.group = LoaderGroup::of(dataset);
   resolved.membership = resolved.group->join([&](const MemoryUse& others) {
     Resolution resolution = resolve_options(options, dataset, order, resolved.format, limits, others);
-    resolved.options = std::move(resolution.options);
+    resolved.options = resolution.options;
     return memory == MemoryClaim::taken ? resolution.memory : MemoryUse{};
   });
   return resolved;

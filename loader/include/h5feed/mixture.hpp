@@ -40,17 +40,20 @@ class H5FEED_EXPORT EpochSize {
   EpochSize() = default;
   /// Creates a number of samples. Throws OptionError if it is below 1.
   template <std::integral Integer>
-  requires(!std::same_as<Integer, bool>) EpochSize(Integer samples)  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  requires(!std::same_as<Integer, bool>) EpochSize(Integer samples)
       : kind_(Kind::samples), samples_(static_cast<std::int64_t>(samples)) {
     if (std::cmp_less(samples, 1) || !std::in_range<std::int64_t>(samples)) refuse_samples();
   }
   /// Accepts "shortest" and "longest". Throws OptionError for any other text.
-  EpochSize(std::string_view text);  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  EpochSize(std::string_view text);
   /// Accepts "shortest" and "longest". Throws OptionError for any other text.
-  EpochSize(const char* text) : EpochSize(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  EpochSize(const char* text) : EpochSize(std::string_view(text)) {}
   /// Accepts "shortest" and "longest". Throws OptionError for any other text.
-  EpochSize(const std::string& text)
-      : EpochSize(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  EpochSize(const std::string& text) : EpochSize(std::string_view(text)) {}
 
   /// Returns the rule.
   Kind kind() const noexcept { return kind_; }

@@ -41,14 +41,17 @@ class H5FEED_EXPORT Shuffle {
   Shuffle() = default;
   /// Parses "sequential", "false", "full", "true" or "chunk:K" with K at least 1. Throws OptionError, which
   /// names the accepted forms.
-  Shuffle(std::string_view text);  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Shuffle(std::string_view text);
   /// Parses the text as `Shuffle(std::string_view)` does.
-  Shuffle(const char* text) : Shuffle(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Shuffle(const char* text) : Shuffle(std::string_view(text)) {}
   /// Parses the text as `Shuffle(std::string_view)` does.
-  Shuffle(const std::string& text)
-      : Shuffle(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Shuffle(const std::string& text) : Shuffle(std::string_view(text)) {}
   /// Creates a full shuffle if `full`, else a sequential order.
-  Shuffle(bool full) : kind_(full ? Kind::full : Kind::sequential) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Shuffle(bool full) : kind_(full ? Kind::full : Kind::sequential) {}
 
   /// Returns the shuffle mode.
   Kind kind() const noexcept { return kind_; }
@@ -113,18 +116,20 @@ class H5FEED_EXPORT GpuCacheBytes {
   GpuCacheBytes() = default;
   /// Creates a size in bytes. Throws OptionError if `bytes` is negative.
   template <std::integral Integer>
-  requires(!std::same_as<Integer, bool>) GpuCacheBytes(Integer bytes)  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  requires(!std::same_as<Integer, bool>) GpuCacheBytes(Integer bytes)
       : bytes_(static_cast<std::uint64_t>(bytes)) {
     if (std::cmp_less(bytes, 0)) refuse_negative();
   }
   /// Accepts "auto". Throws OptionError for any other text.
-  GpuCacheBytes(std::string_view text);  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  GpuCacheBytes(std::string_view text);
   /// Accepts "auto". Throws OptionError for any other text.
-  GpuCacheBytes(const char* text)
-      : GpuCacheBytes(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  GpuCacheBytes(const char* text) : GpuCacheBytes(std::string_view(text)) {}
   /// Accepts "auto". Throws OptionError for any other text.
-  GpuCacheBytes(const std::string& text)
-      : GpuCacheBytes(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  GpuCacheBytes(const std::string& text) : GpuCacheBytes(std::string_view(text)) {}
 
   /// Returns whether the size is "auto".
   bool automatic() const noexcept { return automatic_; }

@@ -21,8 +21,8 @@ struct TileExtent {
   /// Creates an extent of 0×0.
   constexpr TileExtent() = default;
   /// Creates an extent of two dimensions of `both` in each direction.
-  constexpr TileExtent(std::int64_t both)
-      : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr TileExtent(std::int64_t both) : height(both), width(both) {}
   /// Creates an extent of `down` by `across` pixels.
   constexpr TileExtent(std::int64_t down, std::int64_t across) : height(down), width(across) {}
   /// Creates an extent of three dimensions: `deep` by `down` by `across` pixels.

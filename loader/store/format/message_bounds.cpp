@@ -1,92 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/format/message_bounds.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <span>
+#include <optional>
 
-#include "store/format/byte_order.hpp"
+#include "store/format/shared_message.hpp"
 
 namespace h5feed {
 namespace {
 
 constexpr std::size_t kMostDimensions = 32;  // of libhdf5
-constexpr std::size_t kPadding = 8;          // older versions pad names to a multiple of it
-
-std::size_t padded(std::size_t bytes) { return (bytes + kPadding - 1) / kPadding * kPadding; }
-
-// Takes the contents of a message off its front.
-class Contents {
- public:
-  explicit Contents(std::span<const std::byte> bytes) noexcept : rest_(bytes) {}
-
-  // Returns a number of up to eight bytes; 0 at the end of the message.
-  std::uint64_t number(std::size_t bytes) noexcept {
-    const std::span<const std::byte> taken = skip(bytes);
-    return whole_ ? little_endian(taken) : 0;
-  }
-  unsigned byte() noexcept { return static_cast<unsigned>(number(1)); }
-
-  // Returns the next bytes; none where there are fewer.
-  std::span<const std::byte> skip(std::size_t count) noexcept {
-    if (count > rest_.size()) whole_ = false;
-    if (!whole_) return {};
-    const std::span<const std::byte> bytes = rest_.first(count);
-    rest_ = rest_.subspan(count);
-    return bytes;
-  }
-
-  // Skips `count` numbers of `bytes` each.
-  void skip_numbers(std::uint64_t count, std::size_t bytes) noexcept {
-    if (count > rest_.size()) whole_ = false;  // and so the product does not overflow
-    skip(static_cast<std::size_t>(count) * bytes);
-  }
-
-  // Skips bytes that nobody reads, and that may be missing.
-  void skip_padding(std::size_t count) noexcept { rest_ = rest_.subspan(std::min(count, rest_.size())); }
-
-  // Returns the length of the text that begins here, up to a byte of zero.
-  std::size_t text_bytes() noexcept {
-    const auto end = std::ranges::find(rest_, std::byte{0});
-    if (end == rest_.end()) whole_ = false;
-    return static_cast<std::size_t>(end - rest_.begin());
-  }
-
-  // Skips a text and the zero at its end, which may be padded.
-  void skip_text(bool is_padded) noexcept {
-    const std::size_t bytes = text_bytes() + 1;
-    skip(bytes);
-    if (is_padded) skip_padding(padded(bytes) - bytes);
-  }
-
-  // Skips a text of `bytes`, which must have the zero that ends it.
-  void skip_name(std::size_t bytes) noexcept {
-    const std::span<const std::byte> name = skip(bytes);
-    if (std::ranges::find(name, std::byte{0}) == name.end()) whole_ = false;
-  }
-
-  // Returns whether all that was asked for was there.
-  bool whole() const noexcept { return whole_; }
-
-  // Ends the reading: libhdf5 refuses what was read last, and reads no more.
-  void refuse() noexcept { refused_ = true; }
-  // Ends the reading if that of a part of the message has ended.
-  void take_end_of(const Contents& part) noexcept {
-    whole_ = whole_ && part.whole_;
-    refused_ = refused_ || part.refused_;
-  }
-  // Returns whether there is nothing more to read.
-  bool ended() const noexcept { return refused_ || !whole_; }
-
- private:
-  std::span<const std::byte> rest_;
-  bool whole_ = true;
-  bool refused_ = false;
-};
 
 // Returns the number of elements, which wraps around as it does in libhdf5.
-std::uint64_t skip_dataspace(Contents& message, std::size_t length_bytes) noexcept {
+std::uint64_t skip_dataspace(MessageContents& message, std::size_t length_bytes) noexcept {
   constexpr unsigned kHasMaxima = 1, kNull = 2;
   const unsigned version = message.byte();
   const std::size_t rank = message.byte();
@@ -106,7 +33,7 @@ std::uint64_t skip_dataspace(Contents& message, std::size_t length_bytes) noexce
 // Datatypes of the versions that libhdf5 1.10 knows; later libraries look where a message ends.
 class Datatype {
  public:
-  explicit Datatype(Contents& message) noexcept : message_(message) {}
+  explicit Datatype(MessageContents& message) noexcept : message_(message) {}
 
   // Skips a type and those it is made of; returns the bytes of a value.
   std::uint64_t skip(int depth = 0) noexcept {
@@ -163,8 +90,7 @@ class Datatype {
       case enumeration: {
         const std::uint64_t value_bytes = skip(depth);
         for (std::uint64_t i = 0; i < members && !message_.ended(); ++i) message_.skip_text(is_padded);
-        if (!message_.ended() && members > 0)
-          message_.skip_numbers(value_bytes, static_cast<std::size_t>(members));
+        if (!message_.ended() && members > 0) message_.skip_numbers(members, value_bytes);
         break;
       }
       case variable_length:
@@ -197,42 +123,24 @@ class Datatype {
     message_.skip_numbers(rank, with_permutation ? 8 : 4);
   }
 
-  Contents& message_;
+  MessageContents& message_;
 };
 
-// Version, flags, lengths of the name, the type and the dataspace, character set, these parts, the values.
-void skip_attribute(Contents& message, const NumberWidths& widths, std::size_t message_bytes) noexcept {
-  constexpr unsigned kTypeElsewhere = 1, kSpaceElsewhere = 2;
-  const unsigned version = message.byte();
-  if (version < 1 || version > 3) return;
-  const unsigned stored_flags = message.byte();
-  const unsigned flags = version == 1 ? 0 : stored_flags;
-  const auto part_bytes = [&] {
-    const auto bytes = static_cast<std::size_t>(message.number(2));
-    return version == 1 ? padded(bytes) : bytes;
-  };
-  const std::size_t name_bytes = part_bytes();
-  const std::size_t type_bytes = part_bytes();
-  const std::size_t space_bytes = part_bytes();
-  if (version == 3) message.skip(1);
-  message.skip_name(name_bytes);
-  Contents type = message;
-  message.skip(type_bytes);
-  Contents space = message;
-  message.skip(space_bytes);
-  if (((flags & kTypeElsewhere) | (flags & kSpaceElsewhere)) != 0) return;
-  const std::uint64_t value_bytes = Datatype(type).skip();
-  message.take_end_of(type);
-  const std::uint64_t values = skip_dataspace(space, widths.length_bytes);
-  message.take_end_of(space);
+void skip_attribute(MessageContents& message, const NumberWidths& widths,
+                    std::size_t message_bytes) noexcept {
+  std::optional<AttributeParts> parts = take_attribute_parts(message);
+  if (!parts || parts->shares_type || parts->shares_space) return;
+  const std::uint64_t value_bytes = Datatype(parts->type).skip();
+  message.take_end_of(parts->type);
+  const std::uint64_t values = skip_dataspace(parts->space, widths.length_bytes);
+  message.take_end_of(parts->space);
   // libhdf5 refuses values that are longer than the message.
-  if (!message.ended() && values * value_bytes <= message_bytes)
-    message.skip(static_cast<std::size_t>(values * value_bytes));
+  if (!message.ended() && values * value_bytes <= message_bytes) message.skip(values * value_bytes);
 }
 
-void skip_old_fill_value(Contents& message) noexcept { message.skip(message.number(4)); }
+void skip_old_fill_value(MessageContents& message) noexcept { message.skip(message.number(4)); }
 
-void skip_fill_value(Contents& message) noexcept {
+void skip_fill_value(MessageContents& message) noexcept {
   const unsigned version = message.byte();
   constexpr unsigned kUndefined = 0x10, kHasValue = 0x20;
   if (version == 1 || version == 2) {
@@ -247,7 +155,7 @@ void skip_fill_value(Contents& message) noexcept {
 }
 
 // Version, reserved, places, files, address of the heap; of each file the place of its name, offset and size.
-void skip_external_files(Contents& message, const NumberWidths& widths) noexcept {
+void skip_external_files(MessageContents& message, const NumberWidths& widths) noexcept {
   if (message.byte() != 1) return;
   message.skip(5);
   const std::uint64_t files = message.number(2);
@@ -256,7 +164,7 @@ void skip_external_files(Contents& message, const NumberWidths& widths) noexcept
 }
 
 // Number, length of the name, flags, number of parameters, name, parameters.
-void skip_filter(Contents& message, bool old) noexcept {
+void skip_filter(MessageContents& message, bool old) noexcept {
   constexpr std::uint64_t kFirstWithName = 256;
   constexpr std::size_t kParameterBytes = 4;
   const std::uint64_t id = message.number(2);
@@ -269,7 +177,7 @@ void skip_filter(Contents& message, bool old) noexcept {
   if (old && parameters % 2 != 0) message.skip_padding(kParameterBytes);
 }
 
-void skip_filters(Contents& message) noexcept {
+void skip_filters(MessageContents& message) noexcept {
   constexpr unsigned kMostFilters = 32;  // of libhdf5
   const unsigned version = message.byte();
   const unsigned filters = message.byte();
@@ -278,7 +186,7 @@ void skip_filters(Contents& message) noexcept {
   for (unsigned filter = 0; filter < filters && message.whole(); ++filter) skip_filter(message, version == 1);
 }
 
-void skip_chunk_index(Contents& message, const NumberWidths& widths) noexcept {
+void skip_chunk_index(MessageContents& message, const NumberWidths& widths) noexcept {
   enum Kind : unsigned { single = 1, implicit = 2, fixed_array = 3, extensible_array = 4, b_tree = 5 };
   constexpr unsigned kFilteredSingle = 2;
   const unsigned flags = message.byte();
@@ -306,7 +214,7 @@ void skip_chunk_index(Contents& message, const NumberWidths& widths) noexcept {
   if (!message.ended()) message.skip(widths.address_bytes);
 }
 
-void skip_layout(Contents& message, const NumberWidths& widths) noexcept {
+void skip_layout(MessageContents& message, const NumberWidths& widths) noexcept {
   enum Class : unsigned { compact = 0, contiguous = 1, chunked = 2, virtual_sources = 3 };
   const unsigned version = message.byte();
   if (version == 1 || version == 2) {
@@ -346,9 +254,12 @@ void skip_layout(Contents& message, const NumberWidths& widths) noexcept {
 }  // namespace
 
 std::string_view beyond_message(const HeaderMessage& message, const NumberWidths& widths) {
-  if (message.shared) return {};
-  Contents contents(message.body);
+  MessageContents contents(message.body);
   std::string_view what;
+  if (message.shared) {
+    take_shared_place(contents, widths);
+    return contents.whole() ? std::string_view() : "a shared message";
+  }
   switch (message.type) {
     case HeaderMessage::dataspace:
       what = "a dataspace";

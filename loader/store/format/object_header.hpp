@@ -56,6 +56,7 @@ struct HeaderMessage {
     filters = 11,
     attribute = 12,
     comment = 13,
+    shared_table = 15,
     continuation = 16,
     old_group = 17,
     image = 24

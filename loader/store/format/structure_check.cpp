@@ -14,6 +14,7 @@
 #include "store/format/byte_order.hpp"
 #include "store/format/message_bounds.hpp"
 #include "store/format/object_header.hpp"
+#include "store/format/shared_message.hpp"
 #include "store/format/superblock.hpp"
 
 namespace h5feed {
@@ -44,7 +45,8 @@ struct OldNode {
 
 class Structure {
  public:
-  Structure(const ByteSource& source, const Superblock& block) : bytes_(source, block) {}
+  Structure(const ByteSource& source, const Superblock& block)
+      : bytes_(source, block), extension_(block.extension) {}
 
   // Returns the damage of the trees of groups and of headers, from the root on.
   std::string groups(std::uint64_t root) const {
@@ -86,8 +88,9 @@ class Structure {
   }
 
   // Whether the file has a metadata cache image, or its extension cannot be examined for one.
-  bool may_have_image(std::uint64_t extension) const {
-    const ObjectHeader header = read_object_header(bytes_, extension);
+  bool may_have_image() const {
+    if (!extension_) return false;
+    const ObjectHeader header = read_object_header(bytes_, *extension_);
     return !header.damage.empty() || header.messages.empty() ||
            std::ranges::any_of(header.messages, [](const HeaderMessage& message) {
              return message.type == HeaderMessage::image;
@@ -98,14 +101,58 @@ class Structure {
   std::string damage_of(const ObjectHeader& header, std::uint64_t address) const {
     if (header.hazardous) return header.damage;
     for (const HeaderMessage& message : header.messages) {
-      const std::string_view what = beyond_message(message, {bytes_.address_bytes(), bytes_.length_bytes()});
-      if (!what.empty()) {
-        return fmt::format("the object header at byte {} describes {} that goes beyond its message", address,
-                           what);
-      }
+      if (std::string damage = damage_of(message, {address}); !damage.empty()) return damage;
     }
     return {};
   }
+
+  // Returns the damage of a message of the last of these headers; each refers to the next for it.
+  std::string damage_of(const HeaderMessage& message, const std::vector<std::uint64_t>& headers) const {
+    const std::string_view what = beyond_message(message, widths());
+    if (!what.empty()) {
+      return fmt::format("the object header at byte {} describes {} that goes beyond its message",
+                         headers.back(), what);
+    }
+    MessageContents contents(message.body);
+    if (message.shared) return damage_elsewhere(message.type, take_shared_place(contents, widths()), headers);
+    if (message.type != HeaderMessage::attribute) return {};
+    std::optional<AttributeParts> parts = take_attribute_parts(contents);
+    if (!parts || !parts->shares_type) return {};
+    // Not of its own header's messages: a named datatype may have an attribute of this type.
+    return damage_elsewhere(HeaderMessage::datatype, take_shared_place(parts->type, widths()), {});
+  }
+
+  // Returns the damage of a message that the last of these headers refers to. libhdf5 follows such references
+  // without end, and also into a table that the file does not have.
+  std::string damage_elsewhere(unsigned type, const std::optional<SharedPlace>& place,
+                               std::vector<std::uint64_t> headers) const {
+    constexpr std::size_t kMostHeaders = 8;  // libhdf5 writes one reference only
+    if (!place) return {};
+    if (place->in_table) {
+      return has_shared_table()
+                 ? ""
+                 : "an object header refers to a table of shared messages, which the file does not have";
+    }
+    if (std::ranges::find(headers, place->header) != headers.end() || headers.size() == kMostHeaders)
+      return fmt::format("the object header at byte {} refers to itself for a message", place->header);
+    headers.push_back(place->header);
+    const ObjectHeader header = read_object_header(bytes_, place->header);
+    if (header.hazardous) return header.damage;
+    for (const HeaderMessage& message : header.messages) {
+      if (message.type != type) continue;
+      if (std::string damage = damage_of(message, headers); !damage.empty()) return damage;
+    }
+    return {};
+  }
+
+  bool has_shared_table() const {
+    return extension_ && std::ranges::any_of(read_object_header(bytes_, *extension_).messages,
+                                             [](const HeaderMessage& message) {
+                                               return message.type == HeaderMessage::shared_table;
+                                             });
+  }
+
+  NumberWidths widths() const { return {bytes_.address_bytes(), bytes_.length_bytes()}; }
 
   // Appends the addresses of the members that hard links of the group name.
   std::string visit_group(const ObjectHeader& header, std::vector<std::uint64_t>& members) const {
@@ -230,6 +277,7 @@ class Structure {
   }
 
   const MetadataBytes bytes_;
+  const std::optional<std::uint64_t> extension_;  // Of the superblock
 };
 
 // Where the superblock now is, behind it the end of the file as libhdf5 understands it.
@@ -241,7 +289,7 @@ bool truncated(const ByteSource& source, const Superblock& block) {
 template <typename Examine>
 std::string find_damage(const ByteSource& source, const Superblock& block, const Examine& examine) {
   const Structure structure(source, block);
-  if (block.extension && structure.may_have_image(*block.extension)) return {};
+  if (structure.may_have_image()) return {};
   // A header may look damaged for a moment while a SWMR writer changes it.
   const int attempts = block.open_for_swmr ? 20 : 1;
   std::string damage;

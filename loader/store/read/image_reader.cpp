@@ -249,7 +249,7 @@ std::shared_ptr<const ChunkReader> open_images(const std::shared_ptr<H5File>& fi
                                                const ReaderSettings& settings) {
   Images images;
   images.decoder = from.decoder;
-  images.source = source ? std::move(source) : file->bytes();
+  images.source = source ? source : file->bytes();
   images.format = file->heap_format();
   images.references = read_references(file, info, images.format, images.source, settings);
   const std::uint64_t rows = images.references.size();

@@ -157,8 +157,7 @@ std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, Dat
 std::shared_ptr<const ChunkReader> open_chunk_reader(std::shared_ptr<H5File> file, DatasetInfo info,
                                                      std::shared_ptr<const ByteSource> source,
                                                      const ReaderSettings& settings) {
-  auto reader =
-      open_layout(file, std::move(info), source == nullptr ? file->bytes() : std::move(source), settings);
+  auto reader = open_layout(file, std::move(info), source == nullptr ? file->bytes() : source, settings);
   // Everything read from the file since it was opened must be of one state of it.
   file->check_unchanged();
   return reader;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/format/shared_message.hpp"
 #include "store/format/superblock.hpp"
 #include "support/files/bytes.hpp"
 #include "support/files/damage.hpp"
@@ -76,12 +77,34 @@ TEST(MessageBounds, of_attributes_count_the_values) {
   EXPECT_EQ(beyond(Type::attribute, name_type_space + "07"), "");
   EXPECT_EQ(beyond(Type::attribute, name_type_space), "an attribute");
   EXPECT_EQ(beyond(Type::attribute, "02 00 0200 0c00 0400 6161"), "an attribute");
-  EXPECT_EQ(beyond(Type::attribute, "09"), "") << "a version that libhdf5 refuses";
+  EXPECT_EQ(beyond(Type::attribute, "09 00"), "") << "a version that libhdf5 refuses";
 }
 
-TEST(MessageBounds, are_not_asked_of_messages_that_are_stored_elsewhere) {
-  EXPECT_EQ(beyond_message({Type::comment, true, from_hex("61")}, {}), "");
-  EXPECT_EQ(beyond_message({Type::comment, false, from_hex("61")}, {}), "a comment");
+TEST(MessageBounds, of_shared_messages_are_those_of_the_reference) {
+  const auto shared = [](std::string digits) {
+    std::erase(digits, ' ');
+    return beyond_message({Type::comment, true, from_hex(digits)}, {});
+  };
+  EXPECT_EQ(beyond(Type::comment, "61"), "a comment");
+  EXPECT_EQ(shared("03 02 6000000000000000"), "");
+  EXPECT_EQ(shared("03 02 60000000000000"), "a shared message");
+  EXPECT_EQ(shared("03 01 60000000000000"), "a shared message");
+  EXPECT_EQ(shared("04"), "a shared message");
+  EXPECT_EQ(shared("04 02"), "") << "a version that libhdf5 refuses";
+}
+
+TEST(SharedPlace, is_another_header_or_the_table_of_the_file) {
+  const auto place = [](std::string digits) {
+    std::erase(digits, ' ');
+    const std::vector<std::byte> bytes = from_hex(digits);
+    MessageContents contents(bytes);
+    return take_shared_place(contents, {});
+  };
+  EXPECT_EQ(place("03 02 6000000000000000")->header, 0x60U);
+  EXPECT_EQ(place("02 00 6000000000000000")->header, 0x60U);
+  EXPECT_EQ(place("01 00 000000000000 ffffffffffffffff 6000000000000000")->header, 0x60U);
+  EXPECT_TRUE(place("03 01 6000000000000000")->in_table);
+  EXPECT_FALSE(place("04 02 6000000000000000"));
 }
 
 // Writes datasets with every kind of message by libhdf5, and returns their names.

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "h5feed/error.hpp"
 #include "store/format/byte_order.hpp"
@@ -161,6 +164,56 @@ TEST_F(StoreStructure, refuses_a_dataset_with_a_damaged_header_behind_many_other
       refusal_in<FileError>(dir_.path(), [this] { H5File::open(path())->describe("z/images"); });
   EXPECT_THAT(refused, StartsWith("train.h5:/z/images: the object header at byte "));
   EXPECT_THAT(refused, HasSubstr("describes a list of filters that goes beyond its message; restore"));
+}
+
+TEST_F(StoreStructure, refuses_references_to_messages_that_lead_nowhere) {
+  {
+    H5TestFile file(path());
+    const Hid type(H5Tcopy(H5T_STD_U8LE));
+    ASSERT_GE(H5Tcommit2(file.id(), "pixel", type.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), 0);
+    const Hid space(H5Screate(H5S_SCALAR));
+    const Hid own(
+        H5Acreate2(type.get(), "of its own type", type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
+    const hsize_t extent = 12;
+    const Hid row(H5Screate_simple(1, &extent, nullptr));
+    const Hid dataset(
+        H5Dcreate2(file.id(), "images", type.get(), row.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    ASSERT_GE(dataset.get(), 0);
+  }
+  EXPECT_EQ(open_message(), "accepted");
+  // Version 3 or 2, another header, its address.
+  const std::uint64_t type = header_address(path(), "pixel");
+  const std::uint64_t dataset = header_address(path(), "images");
+  const std::vector<std::byte> bytes = file_bytes(path());
+  std::uint64_t reference = dataset;
+  while (little_endian(std::span(bytes).subspan(reference + 2, 8)) != type) ++reference;
+  put<std::uint64_t>(reference + 2, dataset);
+  EXPECT_THAT(open_message(), HasSubstr("the object header at byte " + std::to_string(dataset) +
+                                        " refers to itself for a message; restore the file"));
+  put<std::uint8_t>(reference + 1, 1);
+  EXPECT_THAT(open_message(),
+              HasSubstr("refers to a table of shared messages, which the file does not have"));
+}
+
+// Every message that can be shared is, so that headers refer to the table.
+TEST_F(StoreStructure, accepts_a_file_with_a_table_of_shared_messages) {
+  const Hid creation(H5Pcreate(H5P_FILE_CREATE));
+  ASSERT_GE(H5Pset_shared_mesg_nindexes(creation.get(), 1), 0);
+  ASSERT_GE(H5Pset_shared_mesg_index(creation.get(), 0, H5O_SHMESG_ALL_FLAG, 1), 0);
+  {
+    const Hid file(H5Fcreate(path().c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT));
+    const hsize_t extent = 12;
+    const Hid row(H5Screate_simple(1, &extent, nullptr));
+    for (const char* const name : {"images", "masks"}) {
+      const Hid dataset(
+          H5Dcreate2(file.get(), name, H5T_STD_I32LE, row.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      const Hid attribute(
+          H5Acreate2(dataset.get(), "unit", H5T_STD_I32LE, row.get(), H5P_DEFAULT, H5P_DEFAULT));
+      ASSERT_GE(attribute.get(), 0);
+    }
+  }
+  EXPECT_EQ(open_message(), "accepted");
+  EXPECT_EQ(describe_message(), "accepted");
 }
 
 TEST_F(StoreStructure, refuses_a_root_group_outside_the_file) {
