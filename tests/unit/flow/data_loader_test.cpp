@@ -5,11 +5,16 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -144,6 +149,47 @@ TEST(DataLoader, iterators_follow_libtorchs_rules) {
   EXPECT_EQ(it, loader.end());
   EXPECT_THROW(++it, std::out_of_range);
   EXPECT_THROW(*it, std::out_of_range);
+}
+
+TEST(DataLoader, an_iterator_lets_go_of_its_batch_when_it_is_incremented) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), {.batch_size = 50});
+  auto it = loader.begin();
+  const std::weak_ptr<std::byte> bytes = it->data.bytes;
+  EXPECT_FALSE(bytes.expired());
+  ++it;
+  EXPECT_TRUE(bytes.expired()) << "before the next one is asked for";
+}
+
+TEST(DataLoader, workers_prepare_another_batch_for_each_that_is_taken) {
+  const SampleSet set(gzip_set());
+  for (const std::int64_t workers : {1, 2}) {
+    std::atomic<int> prepared = 0;
+    DataLoader loader(open(set), {.batch_size = 1,
+                                  .num_workers = workers,
+                                  .prefetch_factor = 2,
+                                  .transform = [&](const SampleView&, const SampleKey&) { ++prepared; }});
+    ASSERT_TRUE(loader.next());
+    const int wanted = static_cast<int>(2 * workers) + 1;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (prepared < wanted && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_EQ(prepared, wanted);
+  }
+}
+
+TEST(DataLoader, asks_a_sampler_that_fails_once_ahead_and_once_in_its_epoch) {
+  const SampleSet set(gzip_set());
+  int asked = 0;
+  const auto sampler = make_sampler([&](std::uint64_t epoch) -> std::vector<std::int64_t> {
+    if (epoch == 1 && ++asked > 0) throw std::runtime_error("no list");
+    return {0, 1, 2, 3, 4, 5};
+  });
+  DataLoader loader(open(set), {.batch_size = 1, .sampler = sampler, .num_workers = 2});
+  while (loader.next()) {
+  }
+  EXPECT_EQ(asked, 1) << "when the batches of its epoch were to be prepared";
+  EXPECT_THROW(loader.next(), std::runtime_error);
+  EXPECT_EQ(asked, 2);
 }
 
 TEST(DataLoader, decodes_nothing_from_the_second_epoch_on_when_the_data_fits) {

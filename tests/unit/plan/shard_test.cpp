@@ -203,7 +203,12 @@ TEST_P(Shards, predicts_the_chunks_of_batches) {
     const EpochPlan plan(of, 1);
     std::set<std::uint64_t> begun;
     for (std::uint64_t number = 0; number < plan.num_batches(); ++number) {
-      ASSERT_LE(plan.chunks_begun(number), std::max(plan.num_chunks(), plan.chunks_begun(number)));
+      // The last batch may end before others of its size, whose chunks are counted.
+      if (number + 1 < plan.num_batches()) {
+        ASSERT_LE(plan.chunks_begun(number), plan.num_chunks());
+      } else {
+        ASSERT_GE(plan.chunks_begun(number), plan.num_chunks());
+      }
       for (std::uint64_t place = 0; place < plan.chunks_begun(number); ++place)
         begun.insert(plan.chunk_in_order(place));
       for (const std::int64_t sample : plan.batch(number))
