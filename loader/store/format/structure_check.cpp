@@ -45,8 +45,16 @@ struct OldNode {
 
 class Structure {
  public:
-  Structure(const ByteSource& source, const Superblock& block)
-      : bytes_(source, block), extension_(block.extension) {}
+  Structure(const ByteSource& source, const Superblock& block) : bytes_(source, block) {
+    if (!block.extension) return;
+    const ObjectHeader extension = read_object_header(bytes_, *block.extension);
+    const auto has = [&](HeaderMessage::Type type) {
+      return std::ranges::any_of(extension.messages,
+                                 [&](const HeaderMessage& message) { return message.type == type; });
+    };
+    may_have_image_ = !extension.damage.empty() || extension.messages.empty() || has(HeaderMessage::image);
+    has_shared_table_ = has(HeaderMessage::shared_table);
+  }
 
   // Returns the damage of the trees of groups and of headers, from the root on.
   std::string groups(std::uint64_t root) const {
@@ -87,15 +95,9 @@ class Structure {
     return {};
   }
 
-  // Whether the file has a metadata cache image, or its extension cannot be examined for one.
-  bool may_have_image() const {
-    if (!extension_) return false;
-    const ObjectHeader header = read_object_header(bytes_, *extension_);
-    return !header.damage.empty() || header.messages.empty() ||
-           std::ranges::any_of(header.messages, [](const HeaderMessage& message) {
-             return message.type == HeaderMessage::image;
-           });
-  }
+  // Whether the file has a metadata cache image, or the extension of its superblock cannot be examined for
+  // one.
+  bool may_have_image() const { return may_have_image_; }
 
  private:
   std::string damage_of(const ObjectHeader& header, std::uint64_t address) const {
@@ -129,7 +131,7 @@ class Structure {
     constexpr std::size_t kMostHeaders = 8;  // libhdf5 writes one reference only
     if (!place) return {};
     if (place->in_table) {
-      return has_shared_table()
+      return has_shared_table_
                  ? ""
                  : "an object header refers to a table of shared messages, which the file does not have";
     }
@@ -143,13 +145,6 @@ class Structure {
       if (std::string damage = damage_of(message, headers); !damage.empty()) return damage;
     }
     return {};
-  }
-
-  bool has_shared_table() const {
-    return extension_ && std::ranges::any_of(read_object_header(bytes_, *extension_).messages,
-                                             [](const HeaderMessage& message) {
-                                               return message.type == HeaderMessage::shared_table;
-                                             });
   }
 
   NumberWidths widths() const { return {bytes_.address_bytes(), bytes_.length_bytes()}; }
@@ -277,7 +272,8 @@ class Structure {
   }
 
   const MetadataBytes bytes_;
-  const std::optional<std::uint64_t> extension_;  // Of the superblock
+  bool may_have_image_ = false;
+  bool has_shared_table_ = false;
 };
 
 // Where the superblock now is, behind it the end of the file as libhdf5 understands it.
