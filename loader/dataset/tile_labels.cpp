@@ -14,9 +14,9 @@
 
 #include "base/byte_units.hpp"
 #include "base/interrupt.hpp"
-#include "base/threads/share_out.hpp"
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
+#include "base/threads/share_out.hpp"
 #include "base/with_type.hpp"
 #include "dataset/tiles/foreground_places.hpp"
 #include "h5feed/error.hpp"
