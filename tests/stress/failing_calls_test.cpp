@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
+#include "store/format/byte_source.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/loaders/stored_samples.hpp"
@@ -189,10 +191,11 @@ class WaitingSource final : public ByteSource {
 std::int64_t samples_with_threads(const Dataset& dataset, std::int64_t threads) {
   DataLoader loader(dataset, {.num_workers = 1, .io_depth = 4, .cache_bytes = 0});
   std::int64_t samples = 0;
-  const FailingCalls failure(CallFault::no_threads, threads);
+  FailingCalls failure(CallFault::no_threads, threads);
   for (int epoch = 0; epoch < 3; ++epoch) {
     while (const auto batch = loader.next()) samples += batch->size();
   }
+  EXPECT_TRUE(failure.end()) << "no more threads were asked for";
   return samples;
 }
 
@@ -206,13 +209,15 @@ TEST(FailingReaderThreads, leave_the_reading_to_those_that_run) {
 }
 
 TEST(FailingHelpers, leave_the_copying_of_a_file_to_the_caller) {
-  const SampleSet set({.shape = {40, 600, 500}});  // several blocks of 4 MiB
+  const SampleSet set({.shape = {80, 600, 500}});  // six blocks of 4 MiB
   for (const std::int64_t threads : {0, 1, 2}) {
     const TempDir stage;
-    const FailingCalls failure(CallFault::no_threads, threads);
+    FailingCalls failure(CallFault::no_threads, threads);
     const Dataset dataset =
         Dataset::open({.files = {set.path()}, .data = "images", .stage_dir = stage.path()});
-    EXPECT_EQ(dataset.size(), 40);
+    EXPECT_TRUE(failure.end()) << "no more threads were asked for";
+    DataLoader loader(dataset, {.batch_size = 20});
+    while (const auto batch = loader.next()) expect_stored(set, *batch);
   }
 }
 

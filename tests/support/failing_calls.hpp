@@ -18,7 +18,8 @@ enum class CallFault {
   no_threads    ///< a thread cannot be started, nor any after it
 };
 
-/// While it lives, one call of the process goes wrong, on whichever thread. One at a time.
+/// While it lives, a call of the process goes wrong, on whichever thread, and for some faults all after it.
+/// One at a time.
 class FailingCalls {
  public:
   /// The call with this number goes wrong, counted from 0 among reads or among starts of threads.

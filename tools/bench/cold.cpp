@@ -6,11 +6,13 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
-#include "base/threads/share_out.hpp"
+#include "base/threads/first_error.hpp"
 #include "plan/permutation.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/index/chunk_index.hpp"
@@ -30,7 +32,11 @@ class Pass {
       : source_(source), count_(count), range_at_(std::move(range_at)), end_(end) {}
 
   std::uint64_t run(unsigned threads) {
-    run_on_threads(threads, [this] { read(); });
+    {
+      std::vector<std::jthread> helpers;
+      for (unsigned i = 1; i < threads; ++i) helpers.emplace_back([this] { read(); });
+      read();
+    }
     error_.rethrow();
     return bytes_;
   }

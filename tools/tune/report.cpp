@@ -2,7 +2,6 @@
 #include "tools/tune/report.hpp"
 
 #include <fmt/format.h>
-#include <cmath>
 
 #include <algorithm>
 #include <cmath>

@@ -12,6 +12,7 @@ namespace h5feed {
 
 std::string thread_limit_message(const std::exception& error) {
   const std::string reason = std::generic_category().message(EAGAIN);
+  // The standard library throws EAGAIN for threads only; failed calls of the system have errors of their own.
   const auto* const known = dynamic_cast<const std::system_error*>(&error);
   // oneTBB throws a std::runtime_error with a text of its own (handle_perror in src/tbb/misc.cpp).
   const bool of_tbb = std::string_view(error.what()) == "pthread_create has failed: " + reason;

@@ -75,7 +75,7 @@ void preload_chunks(const DatasetState& dataset, const SampleSubset* chosen, Chu
   std::uint64_t total_bytes = 0;
   for (const Wanted& chunk : wanted) total_bytes += chunk.bytes;
   Progress progress(total_bytes);
-  std::atomic<bool> full = false;
+  std::atomic<bool> full = false;  // the first chunk without room ends it for all threads
   share_out(wanted.size(), threads, [&] {
     return [&](std::uint64_t i) {
       if (full) return;

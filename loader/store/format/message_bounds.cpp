@@ -30,19 +30,21 @@ std::uint64_t skip_dataspace(MessageContents& message, std::size_t length_bytes)
   return elements;
 }
 
-// Datatypes of the versions that libhdf5 1.10 knows; later libraries look where a message ends.
+// Datatypes of versions 1 to 4. Those of version 5 are read by libhdf5 2 only, which looks where a message
+// ends.
 class Datatype {
  public:
   explicit Datatype(MessageContents& message) noexcept : message_(message) {}
 
   // Skips a type and those it is made of; returns the bytes of a value.
   std::uint64_t skip(int depth = 0) noexcept {
-    // A type that is made of types, and these of types, that often is in no real file.
+    // No real type is nested that often. libhdf5 calls itself for each, until its stack ends.
     constexpr int kDeepest = 1000;
     const std::uint64_t head = message_.number(4);
     const std::uint64_t bytes = message_.number(4);
     const auto version = static_cast<unsigned>(head >> 4 & 0xfU);
-    if (version < 1 || version > 3 || depth > kDeepest) message_.refuse();
+    if (version < 1 || version > 4) message_.refuse();
+    if (depth > kDeepest) message_.fail();
     if (message_.ended()) return bytes;
     skip_properties(static_cast<unsigned>(head & 0xfU), version, head >> 8, bytes, depth + 1);
     return bytes;
@@ -126,16 +128,32 @@ class Datatype {
   MessageContents& message_;
 };
 
+// Skips `values` of `value_bytes` each. libhdf5 refuses those that are longer than the message, and does not
+// ask how much of it is left.
+void skip_values(MessageContents& message, std::uint64_t values, std::uint64_t value_bytes,
+                 std::size_t message_bytes) noexcept {
+  if (!message.ended() && values * value_bytes <= message_bytes) message.skip(values * value_bytes);
+}
+
 void skip_attribute(MessageContents& message, const NumberWidths& widths,
                     std::size_t message_bytes) noexcept {
   std::optional<AttributeParts> parts = take_attribute_parts(message);
-  if (!parts || parts->shares_type || parts->shares_space) return;
-  const std::uint64_t value_bytes = Datatype(parts->type).skip();
+  if (!parts) return;
+  std::uint64_t value_bytes = 0;
+  if (parts->shares_type) {
+    take_shared_place(parts->type, widths);
+  } else {
+    value_bytes = Datatype(parts->type).skip();
+  }
   message.take_end_of(parts->type);
-  const std::uint64_t values = skip_dataspace(parts->space, widths.length_bytes);
+  std::uint64_t values = 0;
+  if (parts->shares_space) {
+    take_shared_place(parts->space, widths);
+  } else {
+    values = skip_dataspace(parts->space, widths.length_bytes);
+  }
   message.take_end_of(parts->space);
-  // libhdf5 refuses values that are longer than the message.
-  if (!message.ended() && values * value_bytes <= message_bytes) message.skip(values * value_bytes);
+  skip_values(message, values, value_bytes, message_bytes);
 }
 
 void skip_old_fill_value(MessageContents& message) noexcept { message.skip(message.number(4)); }
@@ -155,10 +173,13 @@ void skip_fill_value(MessageContents& message) noexcept {
 }
 
 // Version, reserved, places, files, address of the heap; of each file the place of its name, offset and size.
+// libhdf5 makes room for as many files as there are places.
 void skip_external_files(MessageContents& message, const NumberWidths& widths) noexcept {
   if (message.byte() != 1) return;
-  message.skip(5);
+  message.skip(3);
+  const std::uint64_t places = message.number(2);
   const std::uint64_t files = message.number(2);
+  if (files > places) message.fail();
   message.skip(widths.address_bytes);
   message.skip_numbers(files, 3 * widths.length_bytes);
 }
@@ -251,7 +272,33 @@ void skip_layout(MessageContents& message, const NumberWidths& widths) noexcept 
   }
 }
 
+// Version, flags, largest order of creation, addresses of the heap and the trees.
+void skip_link_info(MessageContents& message, const NumberWidths& widths) noexcept {
+  constexpr unsigned kTracksOrder = 1, kIndexesOrder = 2;
+  message.skip(1);
+  const unsigned flags = message.byte();
+  if ((flags & kTracksOrder) != 0) message.skip(8);
+  message.skip_numbers((flags & kIndexesOrder) != 0 ? 3 : 2, widths.address_bytes);
+}
+
+// Version, name of the driver, length of what it has stored.
+void skip_driver(MessageContents& message) noexcept {
+  message.skip(9);
+  message.skip(message.number(2));
+}
+
 }  // namespace
+
+bool values_beyond_attribute(std::span<const std::byte> body, std::uint64_t value_bytes,
+                             const NumberWidths& widths) {
+  MessageContents contents(body);
+  std::optional<AttributeParts> parts = take_attribute_parts(contents);
+  if (!parts || parts->shares_space) return false;
+  const std::uint64_t values = skip_dataspace(parts->space, widths.length_bytes);
+  contents.take_end_of(parts->space);
+  skip_values(contents, values, value_bytes, body.size());
+  return !contents.whole();
+}
 
 std::string_view beyond_message(const HeaderMessage& message, const NumberWidths& widths) {
   MessageContents contents(message.body);
@@ -296,6 +343,34 @@ std::string_view beyond_message(const HeaderMessage& message, const NumberWidths
     case HeaderMessage::comment:
       what = "a comment";
       contents.skip_text(false);
+      break;
+    case HeaderMessage::link_info:
+      what = "a group";
+      skip_link_info(contents, widths);
+      break;
+    case HeaderMessage::old_group:
+      what = "a group";
+      contents.skip_numbers(2, widths.address_bytes);
+      break;
+    case HeaderMessage::driver:
+      what = "a driver";
+      skip_driver(contents);
+      break;
+    case HeaderMessage::old_time:
+      what = "a time";
+      contents.skip(14);
+      break;
+    case HeaderMessage::time:
+      what = "a time";
+      contents.skip(8);
+      break;
+    case HeaderMessage::tree_sizes:
+      what = "the sizes of trees";
+      contents.skip(7);
+      break;
+    case HeaderMessage::references:
+      what = "a count of references";
+      contents.skip(5);
       break;
     default:
       break;

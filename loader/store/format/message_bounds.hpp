@@ -3,6 +3,9 @@
 // asking where they end, and copies what follows them in memory, or crashes.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "store/format/message_contents.hpp"
@@ -10,10 +13,15 @@
 
 namespace h5feed {
 
-/// Returns what libhdf5 would look for beyond the end of the message ("a fill value"); empty if nothing,
-/// and for a message that libhdf5 refuses before it comes to the end. Checked are references to shared
-/// messages, dataspaces, datatypes, fill values, lists of external files, layouts, filters, attributes and
-/// comments (HDF5 File Format Specification, section IV.A.2).
+/// Returns what libhdf5 would look for beyond the end of the message ("a fill value"); empty if nothing, for
+/// types of messages that are not examined, and for a version that libhdf5 refuses. Not examined are links
+/// and how groups store them, where libhdf5 looks at the end itself or reads a few bytes, and messages in the
+/// file's table of shared ones (HDF5 File Format Specification, section IV.A.2).
 std::string_view beyond_message(const HeaderMessage& message, const NumberWidths& widths);
+
+/// Returns whether the values of an attribute, whose shared datatype has values of `value_bytes`, go beyond
+/// its end.
+bool values_beyond_attribute(std::span<const std::byte> body, std::uint64_t value_bytes,
+                             const NumberWidths& widths);
 
 }  // namespace h5feed

@@ -65,6 +65,8 @@ class MessageContents {
     if (std::ranges::find(name, std::byte{0}) == name.end()) whole_ = false;
   }
 
+  /// Makes the message one that does not hold what it claims to.
+  void fail() noexcept { whole_ = false; }
   /// Returns whether all that was asked for was there.
   bool whole() const noexcept { return whole_; }
 

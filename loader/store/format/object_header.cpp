@@ -24,6 +24,20 @@ struct Run {
   std::uint64_t bytes = 0;
 };
 
+bool can_be_shared(unsigned type) noexcept {
+  switch (type) {
+    case HeaderMessage::dataspace:
+    case HeaderMessage::datatype:
+    case HeaderMessage::old_fill_value:
+    case HeaderMessage::fill_value:
+    case HeaderMessage::filters:
+    case HeaderMessage::attribute:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class HeaderWalk {
  public:
   HeaderWalk(const MetadataBytes& bytes, std::uint64_t address) : bytes_(bytes), address_(address) {}
@@ -88,7 +102,8 @@ class HeaderWalk {
       HeaderMessage read;
       read.type = static_cast<unsigned>(little_endian(message.first(new_format_ ? 1 : 2)));
       const auto size = static_cast<std::size_t>(little_endian(message.subspan(new_format_ ? 1 : 2, 2)));
-      read.shared = (std::to_integer<unsigned>(message[new_format_ ? 3 : 4]) & 2U) != 0;
+      read.shared =
+          (std::to_integer<unsigned>(message[new_format_ ? 3 : 4]) & 2U) != 0 && can_be_shared(read.type);
       if (size > message.size() - head) {
         damage(fmt::format("the object header at byte {} has a message of {} bytes where {} are left",
                            address_, size, message.size() - head),
@@ -104,7 +119,12 @@ class HeaderWalk {
   }
 
   void follow(std::span<const std::byte> body) {
-    if (body.size() < bytes_.address_bytes() + bytes_.length_bytes()) return;
+    if (body.size() < bytes_.address_bytes() + bytes_.length_bytes()) {
+      damage(fmt::format("the object header at byte {} continues in {} bytes, too few for an address",
+                         address_, body.size()),
+             true);
+      return;
+    }
     Run run{bytes_.address_in(body, 0),
             little_endian(body.subspan(bytes_.address_bytes(), bytes_.length_bytes()))};
     if (new_format_) {  // A signature before the messages, a checksum after them

@@ -56,14 +56,21 @@ struct HeaderMessage {
     filters = 11,
     attribute = 12,
     comment = 13,
+    old_time = 14,
     shared_table = 15,
     continuation = 16,
     old_group = 17,
+    time = 18,
+    tree_sizes = 19,
+    driver = 20,
+    references = 22,
     image = 24
   };
 
   unsigned type = 0;
-  bool shared = false;          ///< `body` says where the message is stored, instead of what it is
+  /// `body` says where the message is stored, instead of what it is. Only some types can be shared; libhdf5
+  /// ignores the mark of others.
+  bool shared = false;
   std::vector<std::byte> body;  ///< Bytes of the message
 };
 

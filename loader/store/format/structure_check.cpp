@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "store/format/byte_order.hpp"
@@ -45,19 +46,23 @@ struct OldNode {
 
 class Structure {
  public:
-  Structure(const ByteSource& source, const Superblock& block) : bytes_(source, block) {
+  Structure(const ByteSource& source, const Superblock& block)
+      : bytes_(source, block), open_for_swmr_(block.open_for_swmr) {
     if (!block.extension) return;
     const ObjectHeader extension = read_object_header(bytes_, *block.extension);
     const auto has = [&](HeaderMessage::Type type) {
       return std::ranges::any_of(extension.messages,
                                  [&](const HeaderMessage& message) { return message.type == type; });
     };
+    extension_damage_ = damage_of(extension, *block.extension);
     may_have_image_ = !extension.damage.empty() || extension.messages.empty() || has(HeaderMessage::image);
     has_shared_table_ = has(HeaderMessage::shared_table);
   }
 
-  // Returns the damage of the trees of groups and of headers, from the root on.
+  // Returns the damage of the superblock's extension, and from the root on that of headers and of the trees
+  // of groups.
   std::string groups(std::uint64_t root) const {
+    if (!extension_damage_.empty()) return extension_damage_;
     if (bytes_.left(root) == 0)
       return fmt::format("its superblock puts the root group at byte {}, outside the file", root);
     std::vector<std::uint64_t> objects = {root};
@@ -80,8 +85,9 @@ class Structure {
   // Returns the damage of a header.
   std::string header(std::uint64_t address) const {
     const ObjectHeader header = read_object_header(bytes_, address);
-    // libhdf5 refuses other damage, too, but may ask for as much memory as it claims.
-    return header.damage.empty() ? damage_of(header, address) : header.damage;
+    // libhdf5 refuses other damage, too, but may ask for as much memory as it claims. While a SWMR writer
+    // changes the header, that may only be how it looks.
+    return header.damage.empty() || open_for_swmr_ ? damage_of(header, address) : header.damage;
   }
 
   // Returns the damage of the chunk index of a dataset.
@@ -89,7 +95,7 @@ class Structure {
     const ObjectHeader header = read_object_header(bytes_, address);
     if (header.hazardous) return header.damage;
     for (const HeaderMessage& message : header.messages) {
-      if (message.type != HeaderMessage::layout || message.shared) continue;
+      if (message.type != HeaderMessage::layout) continue;
       if (std::string damage = index_of_layout(message.body); !damage.empty()) return damage;
     }
     return {};
@@ -115,13 +121,34 @@ class Structure {
       return fmt::format("the object header at byte {} describes {} that goes beyond its message",
                          headers.back(), what);
     }
+    if (message.type == HeaderMessage::attribute && !message.shared) return damage_of_attribute(message.body);
     MessageContents contents(message.body);
-    if (message.shared) return damage_elsewhere(message.type, take_shared_place(contents, widths()), headers);
-    if (message.type != HeaderMessage::attribute) return {};
+    return message.shared ? damage_elsewhere(message.type, take_shared_place(contents, widths()), headers)
+                          : "";
+  }
+
+  // The parts of an attribute may be shared: its datatype, which is then a named one, and its dataspace.
+  std::string damage_of_attribute(Bytes body) const {
+    MessageContents contents(body);
     std::optional<AttributeParts> parts = take_attribute_parts(contents);
-    if (!parts || !parts->shares_type) return {};
-    // Not of its own header's messages: a named datatype may have an attribute of this type.
-    return damage_elsewhere(HeaderMessage::datatype, take_shared_place(parts->type, widths()), {});
+    if (!parts) return {};
+    // Without the attribute's own header: a named datatype may have an attribute of this type.
+    if (parts->shares_space) {
+      std::string damage =
+          damage_elsewhere(HeaderMessage::dataspace, take_shared_place(parts->space, widths()), {});
+      if (!damage.empty()) return damage;
+    }
+    if (!parts->shares_type) return {};
+    const std::optional<SharedPlace> place = take_shared_place(parts->type, widths());
+    if (std::string damage = damage_elsewhere(HeaderMessage::datatype, place, {}); !damage.empty())
+      return damage;
+    if (!place || place->in_table) return {};
+    const std::optional<HeaderMessage> type =
+        first_of(read_object_header(bytes_, place->header), HeaderMessage::datatype);
+    if (!type || type->shared || !values_beyond_attribute(body, number_in(type->body, 4, 4), widths()))
+      return {};
+    return fmt::format("an attribute of the datatype at byte {} has values that go beyond its message",
+                       place->header);
   }
 
   // Returns the damage of a message that the last of these headers refers to. libhdf5 follows such references
@@ -129,6 +156,7 @@ class Structure {
   std::string damage_elsewhere(unsigned type, const std::optional<SharedPlace>& place,
                                std::vector<std::uint64_t> headers) const {
     constexpr std::size_t kMostHeaders = 8;  // libhdf5 writes one reference only
+    constexpr std::size_t kMostFollowed = 1024;
     if (!place) return {};
     if (place->in_table) {
       return has_shared_table_
@@ -137,14 +165,18 @@ class Structure {
     }
     if (std::ranges::find(headers, place->header) != headers.end() || headers.size() == kMostHeaders)
       return fmt::format("the object header at byte {} refers to itself for a message", place->header);
+    if (followed_.size() == kMostFollowed || !followed_.emplace(place->header, type).second) return {};
     headers.push_back(place->header);
     const ObjectHeader header = read_object_header(bytes_, place->header);
     if (header.hazardous) return header.damage;
-    for (const HeaderMessage& message : header.messages) {
-      if (message.type != type) continue;
-      if (std::string damage = damage_of(message, headers); !damage.empty()) return damage;
-    }
-    return {};
+    const std::optional<HeaderMessage> message = first_of(header, type);
+    return message ? damage_of(*message, headers) : "";
+  }
+
+  // Returns the message of this type that libhdf5 reads.
+  static std::optional<HeaderMessage> first_of(const ObjectHeader& header, unsigned type) {
+    const auto found = std::ranges::find(header.messages, type, &HeaderMessage::type);
+    return found == header.messages.end() ? std::nullopt : std::optional(*found);
   }
 
   NumberWidths widths() const { return {bytes_.address_bytes(), bytes_.length_bytes()}; }
@@ -152,7 +184,6 @@ class Structure {
   // Appends the addresses of the members that hard links of the group name.
   std::string visit_group(const ObjectHeader& header, std::vector<std::uint64_t>& members) const {
     for (const HeaderMessage& message : header.messages) {
-      if (message.shared) continue;
       std::string damage;
       if (message.type == HeaderMessage::old_group) {
         damage = visit_old_group(bytes_.address_in(message.body, 0), members);
@@ -272,8 +303,12 @@ class Structure {
   }
 
   const MetadataBytes bytes_;
+  const bool open_for_swmr_;
+  std::string extension_damage_;
   bool may_have_image_ = false;
   bool has_shared_table_ = false;
+  // Headers that others refer to for a message of a type, once these were examined.
+  mutable std::set<std::pair<std::uint64_t, unsigned>> followed_;
 };
 
 // Where the superblock now is, behind it the end of the file as libhdf5 understands it.

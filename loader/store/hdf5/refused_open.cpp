@@ -27,6 +27,11 @@ std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wa
   return closest.empty() ? std::string() : fmt::format(". Try {}", option.spelled(closest));
 }
 
+// Returns the path that a soft link at `path` stands for; `target` is relative to the link's own group.
+std::string behind_soft_link(const std::string& path, const std::string& target) {
+  return target.starts_with('/') ? target : path.substr(0, path.rfind('/') + 1) + target;
+}
+
 // Returns whether the soft link at `path` leads back to itself, over other links or at once.
 bool in_circle(const H5::H5File& handle, const std::string& path) {
   constexpr unsigned kMostLinks = 64;
@@ -34,7 +39,7 @@ bool in_circle(const H5::H5File& handle, const std::string& path) {
   for (unsigned i = 0; i < kMostLinks; ++i) {
     const std::string target = link_target(handle.getId(), at);
     if (target.empty()) return false;
-    at = target.starts_with('/') ? target : at.substr(0, at.rfind('/') + 1) + target;
+    at = behind_soft_link(at, target);
     if (at == path) return true;
   }
   return false;
@@ -140,6 +145,20 @@ std::optional<std::filesystem::path> metadata_part(const std::filesystem::path& 
   return std::nullopt;
 }
 
+// Returns where the header of the object at `path` is stored; HADDR_UNDEF if libhdf5 finds no such object in
+// this file.
+haddr_t header_at(const H5::H5File& handle, const WithinFile& within, std::string path) {
+  constexpr int kMostLinks = 16;  // of libhdf5, unless it is told otherwise (H5Pset_nlinks)
+  for (int i = 0; i < kMostLinks; ++i) {
+    const std::string target = link_target(handle.getId(), path);
+    if (target.empty()) break;
+    path = behind_soft_link(path, target);
+  }
+  LinkInfo link = {};
+  if (path == "/" || kLinkInfo(handle.getId(), path.c_str(), &link, within.links()) < 0) return HADDR_UNDEF;
+  return link.type == H5L_TYPE_HARD ? address_of(handle.getId(), link) : HADDR_UNDEF;
+}
+
 }  // namespace
 
 std::string why_not_hdf5(const std::filesystem::path& name) {
@@ -191,12 +210,10 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
 
 void refuse_damaged_header(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
                            const ByteSource& bytes, const std::string& path) {
-  LinkInfo link = {};
-  if (path == "/" || kLinkInfo(handle.getId(), path.c_str(), &link, within.links()) < 0 ||
-      link.type != H5L_TYPE_HARD) {
-    return;  // Others find out where it leads
-  }
-  const haddr_t address = address_of(handle.getId(), link);
+  // What this process itself writes may not be in the file yet.
+  unsigned intent = 0;
+  if (H5Fget_intent(handle.getId(), &intent) < 0 || (intent & H5F_ACC_RDWR) != 0) return;
+  const haddr_t address = header_at(handle, within, path);
   const std::string damage = address == HADDR_UNDEF ? "" : header_damage(bytes, address);
   if (!damage.empty())
     throw FileError(fmt::format("{}:{}: {}; {}", calls.file(), short_path(path), damage, kRestore));

@@ -31,9 +31,10 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
 /// HDF5 file. Never throws FileError.
 std::string why_not_hdf5(const std::filesystem::path& name);
 
-/// Throws FileError if a hard link at `path`, which is absolute, leads to a damaged object header that
+/// Throws FileError if `path`, which is absolute, leads to a damaged object header in this file, which
 /// libhdf5 must not be given: opening the file examines the first objects only. Reads the header from
-/// `bytes`.
+/// `bytes`. Does nothing if this process has the file open for writing, because the header may be in memory
+/// only.
 void refuse_damaged_header(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
                            const ByteSource& bytes, const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
 

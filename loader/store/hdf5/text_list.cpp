@@ -54,6 +54,7 @@ std::optional<std::vector<std::string>> read_text_list(const H5File& file, const
   const H5::H5File handle = H5FileAccess::handle(file);
   const WithinFile within;
   try {
+    refuse_damaged_header(handle, within, {session, file_name}, *file.bytes(), path);
     if (path == "/" || within.type_of(handle, path) == H5I_GROUP)
       throw_is_group(handle, {session, file_name}, name, option);
     const H5::DataSet dataset = handle.openDataSet(path, within.datasets());

@@ -42,7 +42,7 @@ std::vector<Command> commands() {
   return {
       {"generate", {"generate", "b.h5", "--samples", "100", "--shape", "3,16,16", "--chunk", "8"}, true},
       {"check", {"check", "a.h5"}},
-      {"info", {"info", "a.h5", "--stats"}},
+      {"info", {"info", "a.h5", "--stats", "--jobs", "2"}},
       {"repack", {"repack", "a.h5", "b.h5", "--chunk", "4", "--jobs", "2"}, true},
       {"bench", {"bench", "a.h5", "--num-workers", "2", "--time-budget", "0.05s"}},
       {"bench_cold", {"bench", "a.h5", "--cold", "--num-workers", "2", "--time-budget", "0.05s"}},
@@ -86,7 +86,7 @@ TEST_P(NoThreadsOfProgram, end_with_the_result_or_an_error_that_says_what_to_rai
                 HasSubstr("the system starts no more threads (Resource temporarily unavailable); raise "));
     EXPECT_THAT(names_in(dir.path()), testing::ElementsAre("a.h5")) << "nothing is left behind";
   }
-  EXPECT_GT(refused, command.name == std::string("info") ? -1 : 0) << "the test fails no thread";
+  EXPECT_GT(refused, 0) << "the test fails no thread";
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, NoThreadsOfProgram, testing::ValuesIn(commands()),

@@ -62,14 +62,27 @@ TEST(MessageBounds, of_datatypes_find_names_without_an_end) {
             "");
   EXPECT_EQ(beyond(Type::datatype, "15 080000 01000000 6100000000000000"), "");
   EXPECT_EQ(beyond(Type::datatype, "15 100000 01000000 6100000000000000"), "a datatype");
-  EXPECT_EQ(beyond(Type::datatype, "4b 000000 01000000"), "") << "a version that libhdf5 1.10 refuses";
+  EXPECT_EQ(beyond(Type::datatype, "47 020000 0c000000"), "");
+  EXPECT_EQ(beyond(Type::datatype, "5b 000000 01000000"), "") << "a version that is not known";
 }
 
-TEST(MessageBounds, of_nested_datatypes_end_without_a_deep_recursion) {
-  std::string nested;
-  for (int i = 0; i < 8000; ++i) nested += "39 000000 10000000";  // sequences of sequences
-  EXPECT_EQ(beyond(Type::datatype, nested), "");
-  EXPECT_EQ(beyond(Type::datatype, nested.substr(0, nested.size() / 100)), "a datatype");
+TEST(MessageBounds, of_datatypes_are_those_of_types_nested_a_thousand_times_at_most) {
+  const auto nested = [](int times) {
+    std::string digits;
+    for (int i = 0; i < times; ++i) digits += "39 000000 10000000";  // sequences of sequences
+    return digits + "10 000000 01000000 00000800";
+  };
+  EXPECT_EQ(beyond(Type::datatype, nested(900)), "");
+  EXPECT_EQ(beyond(Type::datatype, nested(8000)), "a datatype");
+}
+
+TEST(MessageBounds, of_external_files_have_a_place_for_each) {
+  const std::string entry(48, '0');
+  EXPECT_EQ(beyond(Type::external_files, "01 000000 0200 0100 6000000000000000" + entry), "");
+  EXPECT_EQ(beyond(Type::external_files, "01 000000 0200 0200 6000000000000000" + entry),
+            "a list of external files");
+  EXPECT_EQ(beyond(Type::external_files, "01 000000 0000 0100 6000000000000000" + entry),
+            "a list of external files");
 }
 
 TEST(MessageBounds, of_attributes_count_the_values) {
@@ -80,10 +93,26 @@ TEST(MessageBounds, of_attributes_count_the_values) {
   EXPECT_EQ(beyond(Type::attribute, "09 00"), "") << "a version that libhdf5 refuses";
 }
 
+TEST(MessageBounds, of_attributes_with_a_shared_datatype_count_the_values_of_its_size) {
+  const std::string name = "02 01 0200 0a00 0c00 6100", type = "03 02 6000000000000000",
+                    space = "02 01 00 01";
+  const auto fits = [&](const char* values, std::uint64_t value_bytes) {
+    std::string digits = name + type + space + "0200000000000000" + values;
+    std::erase(digits, ' ');
+    EXPECT_EQ(beyond(Type::attribute, digits), "");
+    return !values_beyond_attribute(from_hex(digits), value_bytes, {});
+  };
+  EXPECT_TRUE(fits("01020304", 2));
+  EXPECT_FALSE(fits("01020304", 3));
+  EXPECT_TRUE(fits("01020304", 100)) << "longer than the message: libhdf5 refuses them";
+  EXPECT_EQ(beyond(Type::attribute, name + "03 02 60000000"), "an attribute");
+  EXPECT_EQ(beyond(Type::attribute, name + type + "02 01 00"), "an attribute");
+}
+
 TEST(MessageBounds, of_shared_messages_are_those_of_the_reference) {
   const auto shared = [](std::string digits) {
     std::erase(digits, ' ');
-    return beyond_message({Type::comment, true, from_hex(digits)}, {});
+    return beyond_message({Type::datatype, true, from_hex(digits)}, {});
   };
   EXPECT_EQ(beyond(Type::comment, "61"), "a comment");
   EXPECT_EQ(shared("03 02 6000000000000000"), "");

@@ -14,6 +14,8 @@
 
 #include "h5feed/error.hpp"
 #include "store/format/byte_order.hpp"
+#include "store/format/object_header.hpp"
+#include "store/format/superblock.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/filter_decoding.hpp"
@@ -54,6 +56,16 @@ class StoreStructure : public testing::Test {
     bytes.resize(std::max<std::size_t>(bytes.size(), at + sizeof number));
     put_little_endian(bytes, at, number);
     replace_file(path(), bytes);
+  }
+
+  // Returns where the layout of /images is, in a header of the oldest version: type, size, flags, reserved,
+  // contents.
+  std::uint64_t layout_of_images() const {
+    const std::vector<std::byte> bytes = file_bytes(path());
+    std::uint64_t at = header_address(path(), "images") + 16;
+    while (little_endian(std::span(bytes).subspan(at, 2)) != HeaderMessage::layout)
+      at += 8 + little_endian(std::span(bytes).subspan(at + 2, 2));
+    return at;
   }
 
   std::string open_message() const {
@@ -164,6 +176,12 @@ TEST_F(StoreStructure, refuses_a_dataset_with_a_damaged_header_behind_many_other
       refusal_in<FileError>(dir_.path(), [this] { H5File::open(path())->describe("z/images"); });
   EXPECT_THAT(refused, StartsWith("train.h5:/z/images: the object header at byte "));
   EXPECT_THAT(refused, HasSubstr("describes a list of filters that goes beyond its message; restore"));
+  {
+    const Hid file(H5Fopen(path().c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    ASSERT_GE(H5Lcreate_soft("/z/images", file.get(), "a/link", H5P_DEFAULT, H5P_DEFAULT), 0);
+  }
+  EXPECT_THAT(refusal_in<FileError>(dir_.path(), [this] { H5File::open(path())->describe("a/link"); }),
+              HasSubstr("describes a list of filters that goes beyond its message; restore"));
 }
 
 TEST_F(StoreStructure, refuses_references_to_messages_that_lead_nowhere) {
@@ -195,6 +213,31 @@ TEST_F(StoreStructure, refuses_references_to_messages_that_lead_nowhere) {
               HasSubstr("refers to a table of shared messages, which the file does not have"));
 }
 
+// libhdf5 ignores the mark of layouts, so that they must be examined with it, too.
+TEST_F(StoreStructure, examines_layouts_that_claim_to_be_shared) {
+  {
+    H5TestFile file(path());
+    file.create({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
+  }
+  const std::uint64_t layout = layout_of_images();
+  put<std::uint8_t>(layout + 4, 2);
+  EXPECT_EQ(open_message(), "accepted");
+  put<std::uint8_t>(layout + 8 + 2, 33);  // dimensions of a chunk
+  EXPECT_THAT(open_message(), HasSubstr("describes a layout that goes beyond its message"));
+}
+
+TEST_F(StoreStructure, refuses_compact_values_that_are_not_stored) {
+  {
+    H5TestFile file(path());
+    file.create({.path = "images", .shape = {12, 6}, .compact = true});
+  }
+  EXPECT_EQ(describe_message(), "accepted");
+  put<std::uint16_t>(layout_of_images() + 8 + 2, 71);  // bytes that are stored
+  EXPECT_EQ(describe_message(),
+            "train.h5:/images: its values take 72 bytes, of which 71 are stored; restore the file from a "
+            "good copy");
+}
+
 // Every message that can be shared is, so that headers refer to the table.
 TEST_F(StoreStructure, accepts_a_file_with_a_table_of_shared_messages) {
   const Hid creation(H5Pcreate(H5P_FILE_CREATE));
@@ -214,6 +257,12 @@ TEST_F(StoreStructure, accepts_a_file_with_a_table_of_shared_messages) {
   }
   EXPECT_EQ(open_message(), "accepted");
   EXPECT_EQ(describe_message(), "accepted");
+  const auto source = open_file_source(path());
+  const auto block = read_superblock(*source);
+  ASSERT_TRUE(block);
+  const ObjectHeader header =
+      read_object_header(MetadataBytes(*source, *block), header_address(path(), "images"));
+  EXPECT_TRUE(std::ranges::any_of(header.messages, &HeaderMessage::shared)) << "the test shares nothing";
 }
 
 TEST_F(StoreStructure, refuses_a_root_group_outside_the_file) {
