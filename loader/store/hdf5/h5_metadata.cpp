@@ -222,11 +222,6 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
     take_value_bits(info, info.fill_value);
   }
   read_stored_size(dataset, info);
-  // libhdf5 copies as many values as the shape has out of compact storage, whatever its size.
-  if (info.layout == StorageLayout::compact && info.stored_bytes < info.total_bytes()) {
-    throw FileError(fmt::format("{}:{}: its values take {} bytes, of which {} are stored; {}", file_name,
-                                short_path(path), info.total_bytes(), info.stored_bytes, kRestore));
-  }
   return info;
 }
 

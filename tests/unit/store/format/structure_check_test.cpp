@@ -226,18 +226,6 @@ TEST_F(StoreStructure, examines_layouts_that_claim_to_be_shared) {
   EXPECT_THAT(open_message(), HasSubstr("describes a layout that goes beyond its message"));
 }
 
-TEST_F(StoreStructure, refuses_compact_values_that_are_not_stored) {
-  {
-    H5TestFile file(path());
-    file.create({.path = "images", .shape = {12, 6}, .compact = true});
-  }
-  EXPECT_EQ(describe_message(), "accepted");
-  put<std::uint16_t>(layout_of_images() + 8 + 2, 71);  // bytes that are stored
-  EXPECT_EQ(describe_message(),
-            "train.h5:/images: its values take 72 bytes, of which 71 are stored; restore the file from a "
-            "good copy");
-}
-
 // Every message that can be shared is, so that headers refer to the table.
 TEST_F(StoreStructure, accepts_a_file_with_a_table_of_shared_messages) {
   const Hid creation(H5Pcreate(H5P_FILE_CREATE));
