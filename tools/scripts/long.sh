@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Longer runs than .ci/run: each header of the LibTorch adapter alone; h5feed as a subproject and as a shared library; the
 # tests' own code under UndefinedBehaviorSanitizer; the LibTorch adapter, the command line and the commands that measure under
-# AddressSanitizer; the Python package there, too; 200 kills of repack at random moments; random runs of the loader for half
+# AddressSanitizer; the Python package there, too; 200 kills of repack, and 60 signals to every command, at random moments; random runs of the loader for half
 # an hour in release and under each sanitizer; 1,200 files of every form by an old and a new h5py, with the filters of
 # plugins; pages of h5feed report in a browser; all tests of a build without OpenCV, LibTorch and CUDA; and two minutes of every fuzz target.
 set -euo pipefail
@@ -35,6 +35,7 @@ tools/scripts/build.sh release -- -DH5FEED_LONG_TESTS=ON
 ctest --preset release -R '^(public_headers_compile_alone|package_works_by_add_subdirectory_.*|package_of_shared_library_.*)$'
 tools/scripts/browser_check.sh || [ $? = 77 ]  # 77: left out, and the last line says why
 H5FEED_TEST_KILLS=200 build/release/tests/tools/tools_test --gtest_filter=Repack.loses_nothing_when_killed_at_any_moment
+H5FEED_TEST_KILLS=20 build/release/tests/tools/interruptions_test
 
 # Debian's LibTorch needs GCC, unlike the rest of the preset.
 torch=build/asan-torch
