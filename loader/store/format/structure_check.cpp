@@ -97,6 +97,12 @@ class Structure {
     for (const HeaderMessage& message : header.messages) {
       if (message.type != HeaderMessage::layout) continue;
       if (std::string damage = index_of_layout(message.body); !damage.empty()) return damage;
+      const std::uint64_t in_chunks = element_bytes_in(message.body);
+      const std::uint64_t in_type = value_bytes_of(header);
+      if (in_chunks != 0 && in_chunks < in_type) {
+        return fmt::format("its chunks have elements of {} bytes, and its datatype of {}", in_chunks,
+                           in_type);
+      }
     }
     return {};
   }
@@ -143,10 +149,8 @@ class Structure {
     if (std::string damage = damage_elsewhere(HeaderMessage::datatype, place, {}); !damage.empty())
       return damage;
     if (!place || place->in_table) return {};
-    const std::optional<HeaderMessage> type =
-        first_of(read_object_header(bytes_, place->header), HeaderMessage::datatype);
-    if (!type || type->shared || !values_beyond_attribute(body, number_in(type->body, 4, 4), widths()))
-      return {};
+    const std::uint64_t value_bytes = value_bytes_of(read_object_header(bytes_, place->header));
+    if (!values_beyond_attribute(body, value_bytes, widths())) return {};
     return fmt::format("an attribute of the datatype at byte {} has values that go beyond its message",
                        place->header);
   }
@@ -243,6 +247,34 @@ class Structure {
     const auto kind_at = static_cast<std::size_t>(5 + number_in(body, 3, 1) * number_in(body, 4, 1));
     if (number_in(body, kind_at, 1) != kNewTree) return {};
     return new_tree(bytes_.address_in(body, kind_at + 1 + kTreeParameters));
+  }
+
+  // Returns the last extent of the chunks in a layout, the size of an element, from which libhdf5 computes
+  // the size of its buffers; 0 for other layouts.
+  std::uint64_t element_bytes_in(Bytes body) const {
+    constexpr std::uint64_t kChunked = 2;
+    const std::uint64_t version = number_in(body, 0, 1);
+    const bool old = version == 1 || version == 2;
+    if (version > 4 || number_in(body, old ? 2 : 1, 1) != kChunked) return 0;
+    const std::uint64_t extents = number_in(body, old ? 1 : version == 3 ? 2 : 3, 1);
+    const std::uint64_t width = version == 4 ? number_in(body, 4, 1) : 4;
+    const std::size_t first = version == 4 ? 5 : (old ? 8 : 3) + bytes_.address_bytes();
+    if (extents == 0 || width == 0 || width > 8) return 0;
+    return number_in(body, first + static_cast<std::size_t>((extents - 1) * width),
+                     static_cast<std::size_t>(width));
+  }
+
+  // Returns the size of a value of the datatype in a header or of the one that it refers to; 0 if it is in
+  // the table of shared messages.
+  std::uint64_t value_bytes_of(const ObjectHeader& header) const {
+    std::optional<HeaderMessage> type = first_of(header, HeaderMessage::datatype);
+    if (type && type->shared) {
+      MessageContents contents(type->body);
+      const std::optional<SharedPlace> place = take_shared_place(contents, widths());
+      if (!place || place->in_table) return 0;
+      type = first_of(read_object_header(bytes_, place->header), HeaderMessage::datatype);
+    }
+    return type && !type->shared ? number_in(type->body, 4, 4) : 0;
   }
 
   // Version 2: signature, version, kind, bytes of a node and of a record, depth.

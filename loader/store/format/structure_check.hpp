@@ -21,10 +21,10 @@ std::string structure_damage(const ByteSource& source);
 /// like `structure_damage`, but of any object. Blocks. Throws FileError if the source cannot be read.
 std::string header_damage(const ByteSource& source, std::uint64_t address);
 
-/// Returns what is wrong with the levels of the chunk index of the dataset whose object header is at
-/// `address`, behind the user block; empty if nothing is, or if the object is no chunked dataset. Reads every
-/// node of a version 1 B-tree except what its leaves hold. Blocks. Throws FileError if the source cannot be
-/// read.
+/// Returns what is wrong with the size of the elements of chunks, and with the levels of the chunk index, of
+/// the dataset whose object header is at `address`, behind the user block; empty if nothing is, or if the
+/// object is no chunked dataset. Reads every node of a version 1 B-tree except what its leaves hold. Blocks.
+/// Throws FileError if the source cannot be read.
 std::string chunk_tree_damage(const ByteSource& source, std::uint64_t address);
 
 }  // namespace h5feed
