@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -43,6 +44,12 @@ ssize_t read_of(int file, const iovec* parts, int count, off_t offset) noexcept 
   return ::syscall(SYS_preadv, file, parts, static_cast<long>(count), offset, 0L);
 }
 
+// Tells the test that preloaded this into a program: creates the file that H5FEED_TEST_REFUSED names.
+void note_refusal() noexcept {
+  const char* const path = std::getenv("H5FEED_TEST_REFUSED");
+  if (path != nullptr) ::close(::open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+}
+
 // Reads, unless a fault says otherwise.
 ssize_t faulty_read(int file, const iovec* parts, int count, off_t offset) noexcept {
   const std::optional<CallFault> fault = fault_now(false);
@@ -77,7 +84,10 @@ ssize_t preadv64(int file, const iovec* parts, int count, off64_t offset) noexce
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*work)(void*),
                    void* argument) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  if (fault_now(true)) return EAGAIN;
+  if (fault_now(true)) {
+    note_refusal();
+    return EAGAIN;
+  }
   static const auto create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
   return create(thread, attributes, work, argument);
 }

@@ -20,7 +20,9 @@ using testing::HasSubstr;
 // Preloads the failing calls into the programs that the test starts.
 class NoThread {
  public:
-  explicit NoThread(int number) {
+  /// The start of a thread with this number fails, counted from 0, and then `refused` appears.
+  NoThread(int number, const std::filesystem::path& refused) {
+    ::setenv("H5FEED_TEST_REFUSED", refused.c_str(), 1);
     ::setenv("LD_PRELOAD", H5FEED_FAILING_CALLS, 1);
     ::setenv("H5FEED_TEST_NO_THREAD", std::to_string(number).c_str(), 1);
   }
@@ -29,6 +31,7 @@ class NoThread {
   ~NoThread() {
     ::unsetenv("LD_PRELOAD");
     ::unsetenv("H5FEED_TEST_NO_THREAD");
+    ::unsetenv("H5FEED_TEST_REFUSED");
   }
 };
 
@@ -62,31 +65,30 @@ TEST_P(NoThreadsOfProgram, end_with_the_result_or_an_error_that_says_what_to_rai
           .exit_code,
       0);
   const RunLimits limits{.timeout = std::chrono::seconds(60)};
-  int refused = 0;
+  const TempDir notes;
   constexpr int kThreads = 6;
   for (int number = 0; number < kThreads; ++number) {
     SCOPED_TRACE(number);
     std::filesystem::remove(dir / "b.h5");
     const ProgramResult result = [&] {
-      const NoThread failing(number);
+      const NoThread failing(number, notes / "refused");
       return run_program(dir.path(), command.arguments, limits);
     }();
     ASSERT_FALSE(result.timed_out);
     ASSERT_EQ(result.signal, 0);
-    if (result.exit_code == 0) {
+    if (result.exit_code == 0) {  // newer versions of oneTBB do without
       if (command.writes) {
         const ProgramResult checked = run_program(dir.path(), {"check", "b.h5"}, limits);
         EXPECT_EQ(checked.exit_code, 0) << checked.err;
       }
       continue;
     }
-    ++refused;
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err,
                 HasSubstr("the system starts no more threads (Resource temporarily unavailable); raise "));
     EXPECT_THAT(names_in(dir.path()), testing::ElementsAre("a.h5")) << "nothing is left behind";
   }
-  EXPECT_GT(refused, 0) << "the test fails no thread";
+  EXPECT_TRUE(std::filesystem::exists(notes / "refused")) << "the test fails no thread";
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, NoThreadsOfProgram, testing::ValuesIn(commands()),
