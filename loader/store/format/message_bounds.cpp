@@ -111,7 +111,8 @@ class Datatype {
   void skip_member(unsigned version, std::uint64_t bytes, int depth) noexcept {
     constexpr std::size_t kOldArray = 28;
     message_.skip_text(version < 3);
-    const std::size_t narrowest = bytes == 0 ? 1 : (std::bit_width(bytes) - 1) / 8 + 1;
+    const auto bits = static_cast<std::size_t>(std::bit_width(bytes));
+    const std::size_t narrowest = bits == 0 ? 1 : (bits - 1) / 8 + 1;
     message_.skip(version < 3 ? 4 : narrowest);
     if (version == 1) message_.skip(kOldArray);
     if (!message_.ended()) skip(depth);
