@@ -66,8 +66,6 @@ ssize_t faulty_read(int file, const iovec* parts, int count, off_t offset) noexc
 
 }  // namespace
 
-// Visible to the libraries, whatever the default is.
-#pragma GCC visibility push(default)
 extern "C" {
 ssize_t pread(int file, void* to, std::size_t bytes, off_t offset) noexcept(false) {
   const iovec part = {to, bytes};
@@ -94,7 +92,6 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   return create(thread, attributes, work, argument);
 }
 }
-#pragma GCC visibility pop
 
 namespace h5feed::test {
 

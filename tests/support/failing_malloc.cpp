@@ -26,8 +26,6 @@ bool fails_now() noexcept {
 
 }  // namespace
 
-// Visible to the libraries, whatever the default is.
-#pragma GCC visibility push(default)
 extern "C" {
 void* malloc(std::size_t size) noexcept { return fails_now() ? nullptr : __libc_malloc(size); }
 
@@ -49,7 +47,6 @@ int posix_memalign(void** memory, std::size_t alignment, std::size_t size) noexc
   return *memory == nullptr ? ENOMEM : 0;
 }
 }
-#pragma GCC visibility pop
 
 namespace h5feed::test {
 
