@@ -9,13 +9,14 @@
 #include <functional>
 
 #include "base/threads/first_error.hpp"
+#include "h5feed/export.hpp"
 
 namespace h5feed {
 
 /// Calls `work`, which must not throw, on the calling thread and at the same time on up to `threads - 1`
 /// more, and returns when all calls have. Where the system starts fewer threads, `work` is called fewer
 /// times, so the calls must divide what there is to do among themselves.
-void run_on_threads(std::uint64_t threads, const std::function<void()>& work);
+H5FEED_EXPORT void run_on_threads(std::uint64_t threads, const std::function<void()>& work);
 
 /// Hands out the numbers 0 … count-1, in this order, to the calling thread and up to `threads - 1` more, and
 /// returns when all are done. Each thread calls `make_step()`, and then what it got with one number after the
