@@ -25,6 +25,7 @@
 #include "store/format/byte_source.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/files/temp_dir.hpp"
+#include "support/files/waiting_source.hpp"
 #include "support/loaders/stored_samples.hpp"
 
 namespace h5feed::test {
@@ -173,20 +174,6 @@ INSTANTIATE_TEST_SUITE_P(Each, FailingSystem,
                                   std::to_string(std::get<1>(each.param));
                          });
 
-// Makes every read wait, so that reader threads are started.
-class WaitingSource final : public ByteSource {
- public:
-  explicit WaitingSource(std::shared_ptr<const ByteSource> source) : source_(std::move(source)) {}
-  void read(std::uint64_t offset, std::span<std::byte> out) const override {
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    source_->read(offset, out);
-  }
-  std::uint64_t size() const noexcept override { return source_->size(); }
-
- private:
-  const std::shared_ptr<const ByteSource> source_;
-};
-
 // Loads with a worker and reader threads while only `threads` threads can be started; returns the samples.
 std::int64_t samples_with_threads(const Dataset& dataset, std::int64_t threads) {
   DataLoader loader(dataset, {.num_workers = 1, .io_depth = 4, .cache_bytes = 0});
@@ -202,7 +189,7 @@ std::int64_t samples_with_threads(const Dataset& dataset, std::int64_t threads) 
 TEST(FailingReaderThreads, leave_the_reading_to_those_that_run) {
   const SampleSet set({.shape = {kSamples, 6, 5}, .chunk_shape = {1, 6, 5}, .gzip = 1});
   const Dataset dataset = DatasetAccess::open({.files = {set.path()}, .data = "images"}, [](auto source) {
-    return std::make_shared<WaitingSource>(std::move(source));
+    return std::make_shared<WaitingSource>(std::move(source), std::chrono::microseconds(50));
   });
   for (const std::int64_t threads : {0, 1, 2})
     EXPECT_EQ(samples_with_threads(dataset, threads), 3 * kSamples);

@@ -24,26 +24,13 @@
 #include "h5feed/log.hpp"
 #include "support/failing_new.hpp"
 #include "support/files/sample_set.hpp"
+#include "support/files/waiting_source.hpp"
 #include "support/loaders/stored_samples.hpp"
 
 namespace h5feed::test {
 namespace {
 
 constexpr std::int64_t kSamples = 60;
-
-// Makes every read of the loader wait, so that reader threads read ahead.
-class WaitingSource final : public ByteSource {
- public:
-  explicit WaitingSource(std::shared_ptr<const ByteSource> source) : source_(std::move(source)) {}
-  void read(std::uint64_t offset, std::span<std::byte> out) const override {
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-    source_->read(offset, out);
-  }
-  std::uint64_t size() const noexcept override { return source_->size(); }
-
- private:
-  const std::shared_ptr<const ByteSource> source_;
-};
 
 struct Case {
   const char* name;
@@ -83,7 +70,7 @@ class WorkerAllocations : public testing::TestWithParam<std::tuple<Case, std::in
     options_ = param().options;
     options_.num_workers = std::get<1>(GetParam());
     dataset_ = DatasetAccess::open({.files = {set_.path()}, .data = "images"}, [&](auto source) {
-      return param().waits ? std::make_shared<WaitingSource>(source) : source;
+      return param().waits ? std::make_shared<WaitingSource>(source, std::chrono::microseconds(20)) : source;
     });
   }
   ~WorkerAllocations() override { set_log_sink({}); }

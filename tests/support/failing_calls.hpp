@@ -7,7 +7,7 @@
 
 namespace h5feed::test {
 
-/// What goes wrong with a call.
+/// The ways in which a call of the system can fail here.
 enum class CallFault {
   failed,       ///< a read fails with ENODEV, which is not tried again
   passing,      ///< a read fails with EIO, which may pass

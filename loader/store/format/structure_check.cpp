@@ -351,12 +351,13 @@ bool truncated(const ByteSource& source, const Superblock& block) {
 // Returns what `examine(structure)` finds; nothing in a file with a metadata cache image.
 template <typename Examine>
 std::string find_damage(const ByteSource& source, const Superblock& block, const Examine& examine) {
-  const Structure structure(source, block);
-  if (structure.may_have_image()) return {};
   // A header may look damaged for a moment while a SWMR writer changes it.
   const int attempts = block.open_for_swmr ? 20 : 1;
   std::string damage;
   for (int i = 0; i < attempts; ++i) {
+    // Another one for each attempt, because it remembers what it has examined.
+    const Structure structure(source, block);
+    if (structure.may_have_image()) return {};
     damage = examine(structure);
     if (damage.empty()) break;
   }
