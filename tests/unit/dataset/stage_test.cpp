@@ -19,6 +19,7 @@
 #include "support/files/h5_test_file.hpp"
 #include "support/files/identity_filter.hpp"
 #include "support/files/temp_dir.hpp"
+#include "support/files/waiting_source.hpp"
 #include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
 
@@ -256,24 +257,10 @@ TEST_F(StagedFiles, the_report_names_a_network_file_system) {
   EXPECT_THAT(here.report(), Not(HasSubstr("storage: ")));
 }
 
-// Stands in for slow storage: each read takes a while.
-class SlowSource final : public ByteSource {
- public:
-  explicit SlowSource(std::shared_ptr<const ByteSource> source) : source_(std::move(source)) {}
-  void read(std::uint64_t offset, std::span<std::byte> out) const override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    source_->read(offset, out);
-  }
-  std::uint64_t size() const noexcept override { return source_->size(); }
-
- private:
-  const std::shared_ptr<const ByteSource> source_;
-};
-
 TEST_F(StagedFiles, the_log_advises_once_if_reads_from_a_network_are_waited_for) {
   write("a.h5", 40);
   const auto slow = [](std::shared_ptr<const ByteSource> source) {
-    return std::make_shared<const SlowSource>(std::move(source));
+    return std::make_shared<const WaitingSource>(std::move(source), std::chrono::milliseconds(5));
   };
   const auto advice = [&](const StorageProbe& probe) {
     CapturedLog log;
