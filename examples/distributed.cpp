@@ -16,6 +16,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cinttypes>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -384,6 +385,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  // Gloo writes to sockets in such a way that one whose other end has died raises SIGPIPE, which would end
+  // this rank without a word. Where the signal is ignored, as Python does, the write fails and Gloo throws an
+  // exception.
+  std::signal(SIGPIPE, SIG_IGN);
   example::Ranks ranks;
   try {
     ranks = example::ranks_from_environment();

@@ -52,9 +52,13 @@ bool Process::running() {
   if (pid_ <= 0) return false;
   int status = 0;
   if (::waitpid(pid_, &status, WNOHANG) == 0) return true;
-  pid_ = -1;
-  if (WIFEXITED(status)) exit_code_ = WEXITSTATUS(status);
+  keep_end(status);
   return false;
+}
+
+void Process::keep_end(int status) {
+  pid_ = -1;
+  exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 void Process::wait_for(const std::string& text) {
@@ -64,16 +68,17 @@ void Process::wait_for(const std::string& text) {
   }
 }
 
-void Process::kill() {
-  if (pid_ > 0) ::kill(pid_, SIGKILL);
+void Process::send(int signal) {
+  if (pid_ > 0) ::kill(pid_, signal);
 }
+
+void Process::kill() { send(SIGKILL); }
 
 int Process::wait() {
   if (pid_ > 0) {
     int status = 0;
     ::waitpid(pid_, &status, 0);
-    pid_ = -1;
-    if (WIFEXITED(status)) exit_code_ = WEXITSTATUS(status);
+    keep_end(status);
   }
   return exit_code_;
 }

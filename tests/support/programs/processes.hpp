@@ -26,14 +26,18 @@ class Process {
 
   /// Blocks until the program has written a line that contains `text`, or has ended.
   void wait_for(const std::string& text);
+  /// Sends `signal` to the program; nothing if it has ended and was waited for.
+  void send(int signal);
   void kill();
-  /// Blocks until the program ends. Returns its exit code, or -1 if a signal ended it.
+  /// Blocks until the program ends. Returns its exit code, or 128 + the number of the signal that ended it,
+  /// like a shell.
   int wait();
   /// Returns the program's output so far.
   std::string output() const;
 
  private:
   bool running();
+  void keep_end(int status);
 
   const std::filesystem::path output_;
   pid_t pid_ = -1;
