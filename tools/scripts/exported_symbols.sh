@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 
 # What is marked H5FEED_EXPORT outside of the public headers.
 internal=$(grep -rhE --include='*.[ch]pp' --exclude-dir=include H5FEED_EXPORT loader | grep -oE '[A-Za-z_0-9]+(\(|<| \{| final)' | tr -d '(<{ ')
-names=$(cat loader/include/h5feed/*.hpp cuda/include/h5feed/*.hpp | grep -oE '[A-Za-z_][A-Za-z_0-9]*' | sort -u)
+names=$(sed 's,//.*,,' loader/include/h5feed/*.hpp cuda/include/h5feed/*.hpp | grep -oE '[A-Za-z_][A-Za-z_0-9]*' | sort -u)
 
 count=0 foreign=()
 while read -r symbol; do

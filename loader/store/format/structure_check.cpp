@@ -82,12 +82,15 @@ class Structure {
     return {};
   }
 
-  // Returns the damage of a header.
+  // Returns the damage of a header and, if it is that of a group, of the group's tree.
   std::string header(std::uint64_t address) const {
     const ObjectHeader header = read_object_header(bytes_, address);
     // libhdf5 refuses other damage, too, but may ask for as much memory as it claims. While a SWMR writer
     // changes the header, that may only be how it looks.
-    return header.damage.empty() || open_for_swmr_ ? damage_of(header, address) : header.damage;
+    if (!header.damage.empty() && !open_for_swmr_) return header.damage;
+    if (std::string damage = damage_of(header, address); !damage.empty()) return damage;
+    std::vector<std::uint64_t> members;
+    return visit_group(header, members);
   }
 
   // Returns the damage of the chunk index of a dataset.

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "store/hdf5/h5_metadata.hpp"
 #include "store/hdf5/hdf5_types.hpp"
 #include "store/hdf5/hdf5_versions.hpp"
@@ -31,6 +32,25 @@ DatasetEntry entry_of(const H5::DataSet& dataset, const std::string& path, const
   } catch (const H5::Exception&) {
     return unreadable(path, calls.problem(path, kCannotOpen));
   }
+}
+
+DatasetEntry damaged(const std::string& path, std::string problem) {
+  DatasetEntry entry = unreadable(path, std::move(problem));
+  entry.hides_others = true;  // It may be a group
+  return entry;
+}
+
+// Returns whether the headers in the file are those that libhdf5 has: what this process itself writes may not
+// be in the file yet.
+bool is_examinable(hid_t file) H5FEED_REQUIRES(hdf5_mutex) {
+  unsigned intent = 0;
+  return H5Fget_intent(file, &intent) >= 0 && (intent & H5F_ACC_RDWR) == 0;
+}
+
+std::string problem_of_header(const Hdf5Calls& calls, ExaminedHeaders& headers, haddr_t address,
+                              const std::string& path) {
+  const std::string damage = headers.damage_at(address);
+  return damage.empty() ? "" : fmt::format("{}:{}: {}; {}", calls.file(), short_path(path), damage, kRestore);
 }
 
 // Entry of an object that libhdf5 could not open; its type may still be known.
@@ -64,9 +84,10 @@ herr_t keep_link(hid_t, const char* name, const LinkInfo* link, void* links) noe
 // other if their reference counts do not reveal it.
 class ListingWalk {
  public:
-  explicit ListingWalk(const Hdf5Calls& calls) : calls_(calls) {}
+  ListingWalk(const Hdf5Calls& calls, ExaminedHeaders& headers) : calls_(calls), headers_(headers) {}
 
   void run(hid_t file) H5FEED_REQUIRES(hdf5_mutex) {
+    examinable_ = is_examinable(file);
     const ScopedId root(H5Gopen2(file, "/", H5P_DEFAULT));
     ObjectKey key = 0;
     if (root.get() < 0 || H5Rcreate(&key, file, "/", H5R_OBJECT, -1) < 0) {
@@ -104,6 +125,12 @@ class ListingWalk {
     ObjectKey key = 0;
     const bool found = H5Rcreate(&key, group, name.c_str(), H5R_OBJECT, -1) >= 0;
     if (found && !seen_.insert(key).second) return;
+    if (found && examinable_) {
+      if (std::string problem = problem_of_header(calls_, headers_, key, path); !problem.empty()) {
+        entries_.push_back(damaged(path, std::move(problem)));
+        return;
+      }
+    }
     const ScopedId object(found ? H5Oopen(group, name.c_str(), H5P_DEFAULT) : H5I_INVALID_HID);
     if (object.get() < 0) {
       entries_.push_back(unopened(group, name, path, calls_));
@@ -123,6 +150,8 @@ class ListingWalk {
   }
 
   const Hdf5Calls& calls_;
+  ExaminedHeaders& headers_;
+  bool examinable_ = false;
   std::unordered_set<ObjectKey> seen_;
   std::vector<DatasetEntry> entries_;
   std::vector<ExternalLink> external_links_;
@@ -130,19 +159,48 @@ class ListingWalk {
 
 }  // namespace
 
-std::vector<DatasetEntry> read_entries(const H5::H5File& file, const Hdf5Calls& calls) {
-  ListingWalk walk(calls);
+std::string header_problem(const H5::H5File& file, const WithinFile& within, const Hdf5Calls& calls,
+                           ExaminedHeaders& headers, std::string path) {
+  constexpr int kMostLinks = 16;  // of libhdf5, unless it is told otherwise (H5Pset_nlinks)
+  if (path == "/" || !is_examinable(file.getId())) return {};
+  std::size_t end = 0;
+  for (int links = 0; end != std::string::npos;) {
+    end = path.find('/', end + 1);
+    const std::string part = path.substr(0, end);
+    LinkInfo link = {};
+    if (kLinkInfo(file.getId(), part.c_str(), &link, within.links()) < 0) return {};
+    if (link.type == H5L_TYPE_HARD) {
+      const haddr_t address = address_of(file.getId(), link);
+      if (std::string problem = problem_of_header(calls, headers, address, part); !problem.empty())
+        return problem;
+    } else {
+      if (link.type != H5L_TYPE_SOFT || ++links > kMostLinks) return {};
+      const std::string rest = end == std::string::npos ? std::string() : path.substr(end);
+      path = behind_soft_link(part, link_target(file.getId(), part)) + rest;
+      end = 0;
+    }
+  }
+  return {};
+}
+
+std::vector<DatasetEntry> read_entries(const H5::H5File& file, const Hdf5Calls& calls,
+                                       ExaminedHeaders& headers) {
+  ListingWalk walk(calls, headers);
   walk.run(file.getId());
   return std::move(walk).entries();
 }
 
-std::vector<ExternalLink> read_external_links(const H5::H5File& file, const Hdf5Calls& calls) {
-  ListingWalk walk(calls);
+std::vector<ExternalLink> read_external_links(const H5::H5File& file, const Hdf5Calls& calls,
+                                              ExaminedHeaders& headers) {
+  ListingWalk walk(calls, headers);
   walk.run(file.getId());
   return std::move(walk).external_links();
 }
 
-DatasetEntry read_entry(const H5::H5File& file, const Hdf5Calls& calls, const std::string& path) {
+DatasetEntry read_entry(const H5::H5File& file, const Hdf5Calls& calls, ExaminedHeaders& headers,
+                        const std::string& path) {
+  if (std::string problem = header_problem(file, WithinFile(), calls, headers, path); !problem.empty())
+    return damaged(path, std::move(problem));
   const ScopedId dataset(H5Dopen2(file.getId(), path.c_str(), H5P_DEFAULT));
   if (dataset.get() < 0) return unopened(file.getId(), path, path, calls);
   return entry_of(H5::DataSet(dataset.get()), path, calls);

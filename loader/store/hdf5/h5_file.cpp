@@ -76,6 +76,7 @@ void check_chunk_tree(const Hdf5Calls& calls, const ByteSource& bytes, const H5:
 // Opens the file in this process. Its writer may begin or end SWMR mode at any moment.
 void open_here(const std::string& path, const std::string& place, H5File::State& state) {
   const Hdf5Session session;
+  state.headers.emplace(state.bytes);
   constexpr int kAttempts = 3;
   for (int i = 1;; ++i) {
     if ((state.file = open_for_reading(place, state.swmr_writer)) != H5I_INVALID_HID) return;
@@ -181,25 +182,27 @@ void H5File::check_unchanged() const {
 std::vector<DatasetEntry> H5File::list_datasets() const {
   if (state_->remote) return state_->remote->ask<std::vector<DatasetEntry>>(Request::list_datasets);
   const Hdf5Session session;
-  return read_entries(H5FileAccess::handle(*this), {session, path_.string()});
+  return read_entries(H5FileAccess::handle(*this), {session, path_.string()}, *state_->headers);
 }
 
 std::vector<ExternalLink> H5File::list_external_links() const {
   if (state_->remote) return state_->remote->ask<std::vector<ExternalLink>>(Request::list_external_links);
   const Hdf5Session session;
-  return read_external_links(H5FileAccess::handle(*this), {session, path_.string()});
+  return read_external_links(H5FileAccess::handle(*this), {session, path_.string()}, *state_->headers);
 }
 
 DatasetEntry H5File::list_one(const std::string& path) const {
   if (state_->remote) return state_->remote->ask<DatasetEntry>(Request::list_one, path);
   const Hdf5Session session;
-  return read_entry(H5FileAccess::handle(*this), {session, path_.string()}, absolute_path(path));
+  return read_entry(H5FileAccess::handle(*this), {session, path_.string()}, *state_->headers,
+                    absolute_path(path));
 }
 
 PathEnd H5File::end_of(const std::string& name) const {
   if (state_->remote) return state_->remote->ask<PathEnd>(Request::end_of_path, name);
   const Hdf5Session session;
-  return find_end(H5FileAccess::handle(*this), absolute_path(name));
+  return find_end(H5FileAccess::handle(*this), {session, path_.string()}, *state_->headers,
+                  absolute_path(name));
 }
 
 DatasetInfo H5File::describe(const std::string& name, const PathOption& option) const {
@@ -215,15 +218,15 @@ DatasetInfo H5File::describe(const std::string& name, const PathOption& option) 
   const H5::H5File handle = H5FileAccess::handle(*this);
   const WithinFile within;
   try {
-    refuse_damaged_header(handle, within, {session, file}, *state_->bytes, path);
+    refuse_damaged_header(handle, within, {session, file}, *state_->headers, path);
     if (path == "/" || within.type_of(handle, path) == H5I_GROUP)
-      throw_is_group(handle, {session, file}, name, option);
+      throw_is_group(handle, {session, file}, *state_->headers, name, option);
     const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
     check_chunk_tree({session, file}, *state_->bytes, dataset, path);
     if (state_->swmr_writer) forget_metadata(dataset);
     return read_info(file, path, dataset);
   } catch (const H5::Exception&) {
-    throw_not_opened(handle, within, {session, file}, name, option);
+    throw_not_opened(handle, within, {session, file}, *state_->headers, name, option);
   }
 }
 
@@ -249,7 +252,7 @@ std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
   const H5::H5File handle = H5FileAccess::handle(*this);
   try {
     const WithinFile within;
-    refuse_damaged_header(handle, within, {session, path_.string()}, *state_->bytes, path);
+    refuse_damaged_header(handle, within, {session, path_.string()}, *state_->headers, path);
     if (path == "/" || within.type_of(handle, path) != H5I_DATASET) return std::nullopt;
     const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
     check_chunk_tree({session, path_.string()}, *state_->bytes, dataset, path);
@@ -388,12 +391,6 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
 
 bool H5File::has_filter(unsigned id) const {
   return state_->remote ? state_->remote->ask<bool>(Request::has_filter, id) : libhdf5_has_filter(id);
-}
-
-bool libhdf5_has_filter(unsigned id) {
-  const Hdf5Session session;
-  const PluginsOff off;
-  return H5Zfilter_avail(static_cast<H5Z_filter_t>(id)) > 0;
 }
 
 }  // namespace h5feed

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "store/format/byte_source.hpp"
+#include "store/format/examined_headers.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/hdf5_session.hpp"
 #include "store/isolation/isolated_file.hpp"
@@ -20,6 +21,8 @@ struct H5File::State {
   std::shared_ptr<const ByteSource> bytes;
   std::unique_ptr<const IsolatedFile> remote;  // Null: this process reads the file, by `file`
   hid_t file H5FEED_GUARDED_BY(hdf5_mutex) = H5I_INVALID_HID;
+  /// The object headers in `bytes`; empty if another process reads the file.
+  std::optional<ExaminedHeaders> headers H5FEED_GUARDED_BY(hdf5_mutex);
   /// Datasets opened for reading, with their chunk caches, by path.
   std::map<std::string, hid_t> readers H5FEED_GUARDED_BY(hdf5_mutex);
   bool swmr_writer = false;  // As the superblock said when the file was opened
@@ -34,6 +37,11 @@ class H5FileAccess {
  public:
   /// Returns the HDF5 handle of `file`. Throws std::logic_error if another process reads it.
   static H5::H5File handle(const H5File& file) H5FEED_REQUIRES(hdf5_mutex);
+
+  /// Returns the examined object headers of `file`, which this process reads.
+  static ExaminedHeaders& headers(const H5File& file) H5FEED_REQUIRES(hdf5_mutex) {
+    return *file.state_->headers;
+  }
 
   /// Returns the file in the process that reads it; null if this process does.
   static const IsolatedFile* remote(const H5File& file) noexcept { return file.state_->remote.get(); }

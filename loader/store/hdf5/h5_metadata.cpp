@@ -169,6 +169,10 @@ std::string link_target(hid_t file, const std::string& path) {
   return link ? fmt::format("{}:{}", link->other_file, link->other_path) : std::string();
 }
 
+std::string behind_soft_link(const std::string& path, const std::string& target) {
+  return target.starts_with('/') ? target : path.substr(0, path.rfind('/') + 1) + target;
+}
+
 Extent read_extent(const H5::DataSet& dataset) {
   const H5::DataSpace space = dataset.getSpace();
   Extent extent;

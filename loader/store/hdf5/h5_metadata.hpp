@@ -37,6 +37,9 @@ std::optional<ExternalLink> external_link(hid_t location, const std::string& pat
 /// if libhdf5 cannot read it.
 std::string link_target(hid_t file, const std::string& path);
 
+/// Returns the path that the soft link at `path` stands for; `target` is relative to the link's own group.
+std::string behind_soft_link(const std::string& path, const std::string& target);
+
 /// Returns all metadata of a numeric dataset. Throws DatasetError if it is not numeric or its size overflows,
 /// H5::Exception if libhdf5 fails.
 DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset);

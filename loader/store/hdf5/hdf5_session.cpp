@@ -172,6 +172,12 @@ bool plugins_asked_for() noexcept {
   return path != nullptr && *path != '\0';
 }
 
+bool libhdf5_has_filter(unsigned id) {
+  const Hdf5Session session;
+  const PluginsOff off;
+  return H5Zfilter_avail(static_cast<H5Z_filter_t>(id)) > 0;
+}
+
 void keep_plugins_off() noexcept { plugins_kept_off = !plugins_asked_for(); }
 
 bool libhdf5_has_failed() noexcept { return call_failed.load(std::memory_order_relaxed); }

@@ -15,6 +15,7 @@
 #include "store/hdf5/h5_file_handles.hpp"
 #include "store/hdf5/h5_metadata.hpp"
 #include "store/hdf5/hdf5_versions.hpp"
+#include "store/hdf5/refused_open.hpp"
 #include "store/hdf5/within_file.hpp"
 
 namespace h5feed {
@@ -121,7 +122,9 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
                           }).base();
   const std::vector<std::string> rest(rest_begin, components.end());
   const Hdf5Session session;
+  const Hdf5Calls calls(session, file.path().string());
   const H5::H5File handle = H5FileAccess::handle(file);
+  refuse_damaged_header(handle, WithinFile(), calls, H5FileAccess::headers(file), absolute_path(pattern));
   // A name that has such characters in it is no pattern.
   if (has_member(handle, "", components)) return {pattern};
   try {
@@ -129,6 +132,8 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
     for (auto component = components.begin(); component != rest_begin; ++component) {
       std::vector<std::string> next;
       for (const std::string& group : groups) {
+        if (!group.empty())
+          refuse_damaged_header(handle, WithinFile(), calls, H5FileAccess::headers(file), group);
         if (!group.empty() && leads_out(handle, group)) {
           throw DatasetError(
               fmt::format("{}: \"{}\" has a wildcard behind {}, a link into another file; only "
@@ -149,10 +154,11 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
     if (groups.empty()) {
       throw DatasetError(fmt::format("{}: nothing matches {}; it has {}", file.path().string(),
                                      option.spelled(pattern),
-                                     list_text(read_entries(handle, {session, file.path().string()}))));
+                                     list_text(read_entries(handle, calls, H5FileAccess::headers(file)))));
     }
     // What is behind a link into another file is looked for by who opens it.
     for (std::string& group : groups) {
+      refuse_damaged_header(handle, WithinFile(), calls, H5FileAccess::headers(file), group);
       const bool elsewhere = !rest.empty() && leads_out(handle, group);
       if (!rest.empty() && !elsewhere && !is_group(handle, group))
         throw_no_group(handle, file.path().string(), pattern, group);

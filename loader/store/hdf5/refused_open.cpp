@@ -11,12 +11,10 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
-#include "store/format/structure_check.hpp"
 #include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_metadata.hpp"
-#include "store/hdf5/hdf5_versions.hpp"
 
 namespace h5feed {
 namespace {
@@ -25,11 +23,6 @@ std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wa
                  const PathOption& option) {
   const std::string closest = closest_dataset(entries, wanted, option == PathOption{});
   return closest.empty() ? std::string() : fmt::format(". Try {}", option.spelled(closest));
-}
-
-// Returns the path that a soft link at `path` stands for; `target` is relative to the link's own group.
-std::string behind_soft_link(const std::string& path, const std::string& target) {
-  return target.starts_with('/') ? target : path.substr(0, path.rfind('/') + 1) + target;
 }
 
 // Returns whether the soft link at `path` leads back to itself, over other links or at once.
@@ -145,20 +138,6 @@ std::optional<std::filesystem::path> metadata_part(const std::filesystem::path& 
   return std::nullopt;
 }
 
-// Returns where the header of the object at `path` is stored; HADDR_UNDEF if libhdf5 finds no such object in
-// this file.
-haddr_t header_at(const H5::H5File& handle, const WithinFile& within, std::string path) {
-  constexpr int kMostLinks = 16;  // of libhdf5, unless it is told otherwise (H5Pset_nlinks)
-  for (int i = 0; i < kMostLinks; ++i) {
-    const std::string target = link_target(handle.getId(), path);
-    if (target.empty()) break;
-    path = behind_soft_link(path, target);
-  }
-  LinkInfo link = {};
-  if (path == "/" || kLinkInfo(handle.getId(), path.c_str(), &link, within.links()) < 0) return HADDR_UNDEF;
-  return link.type == H5L_TYPE_HARD ? address_of(handle.getId(), link) : HADDR_UNDEF;
-}
-
 }  // namespace
 
 std::string why_not_hdf5(const std::filesystem::path& name) {
@@ -209,18 +188,15 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
 }
 
 void refuse_damaged_header(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
-                           const ByteSource& bytes, const std::string& path) {
-  // What this process itself writes may not be in the file yet.
-  unsigned intent = 0;
-  if (H5Fget_intent(handle.getId(), &intent) < 0 || (intent & H5F_ACC_RDWR) != 0) return;
-  const haddr_t address = header_at(handle, within, path);
-  const std::string damage = address == HADDR_UNDEF ? "" : header_damage(bytes, address);
-  if (!damage.empty())
-    throw FileError(fmt::format("{}:{}: {}; {}", calls.file(), short_path(path), damage, kRestore));
+                           ExaminedHeaders& headers, const std::string& path) {
+  const std::string problem = header_problem(handle, within, calls, headers, path);
+  if (!problem.empty()) throw FileError(problem);
 }
 
-PathEnd find_end(const H5::H5File& handle, const std::string& path) {
+PathEnd find_end(const H5::H5File& handle, const Hdf5Calls& calls, ExaminedHeaders& headers,
+                 const std::string& path) {
   const WithinFile within;
+  refuse_damaged_header(handle, within, calls, headers, path);
   if (path == "/" || within.has_object(handle, path)) return {.found = true};
   if (within.other_file().empty()) return {};
   std::string rest = behind_link(handle, within, path);
@@ -228,12 +204,12 @@ PathEnd find_end(const H5::H5File& handle, const std::string& path) {
 }
 
 void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
-                      const std::string& name, const PathOption& option) {
+                      ExaminedHeaders& headers, const std::string& name, const PathOption& option) {
   const std::string path = absolute_path(name);
   // Before further calls, which may fail as well.
   const std::string problem = calls.problem(path, kCannotOpen);
   refuse_other_file(handle, within, calls.file(), name, option);
-  const std::vector<DatasetEntry> entries = read_entries(handle, calls);
+  const std::vector<DatasetEntry> entries = read_entries(handle, calls, headers);
   for (const DatasetEntry& entry : entries) {
     if (entry.path == path) throw FileError(problem);
     // The hidden part of the file may hold the dataset.
@@ -246,9 +222,9 @@ void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const 
                                  hint(entries, name, option)));
 }
 
-void throw_is_group(const H5::H5File& handle, const Hdf5Calls& calls, const std::string& name,
-                    const PathOption& option) {
-  std::vector<DatasetEntry> entries = read_entries(handle, calls);
+void throw_is_group(const H5::H5File& handle, const Hdf5Calls& calls, ExaminedHeaders& headers,
+                    const std::string& name, const PathOption& option) {
+  std::vector<DatasetEntry> entries = read_entries(handle, calls, headers);
   std::string prefix = absolute_path(name);
   if (!prefix.ends_with('/')) prefix += '/';
   std::erase_if(entries, [&prefix](const DatasetEntry& entry) { return !entry.path.starts_with(prefix); });

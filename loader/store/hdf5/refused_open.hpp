@@ -11,6 +11,7 @@
 
 #include "base/option_spelling.hpp"
 #include "store/format/byte_source.hpp"
+#include "store/format/examined_headers.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/object_tree.hpp"
 #include "store/hdf5/within_file.hpp"
@@ -31,25 +32,25 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
 /// HDF5 file. Never throws FileError.
 std::string why_not_hdf5(const std::filesystem::path& name);
 
-/// Throws FileError if `path`, which is absolute, leads to a damaged object header in this file, which
-/// libhdf5 must not be given: opening the file examines the first objects only. Reads the header from
-/// `bytes`. Does nothing if this process has the file open for writing, because the header may be in memory
-/// only.
+/// Throws FileError with the `header_problem` of `path`, if there is one.
 void refuse_damaged_header(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
-                           const ByteSource& bytes, const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
+                           ExaminedHeaders& headers, const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
 
-/// Returns where `path`, which is absolute, leads.
-PathEnd find_end(const H5::H5File& handle, const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
+/// Returns where `path`, which is absolute, leads. Throws FileError with its `header_problem`, if there is
+/// one.
+PathEnd find_end(const H5::H5File& handle, const Hdf5Calls& calls, ExaminedHeaders& headers,
+                 const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Throws the error for a dataset that could not be opened with `within`; `name` is the path that the user
 /// gave for `option`. Throws FileError if the dataset is listed but damaged; else DatasetError: the dataset
 /// is in another file, is a link that leads nowhere, or does not exist.
 [[noreturn]] void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
-                                   const std::string& name, const PathOption& option)
-    H5FEED_REQUIRES(hdf5_mutex);
+                                   ExaminedHeaders& headers, const std::string& name,
+                                   const PathOption& option) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Throws DatasetError for a path `name` that is a group; the message names the datasets in the group.
-[[noreturn]] void throw_is_group(const H5::H5File& handle, const Hdf5Calls& calls, const std::string& name,
-                                 const PathOption& option) H5FEED_REQUIRES(hdf5_mutex);
+[[noreturn]] void throw_is_group(const H5::H5File& handle, const Hdf5Calls& calls, ExaminedHeaders& headers,
+                                 const std::string& name, const PathOption& option)
+    H5FEED_REQUIRES(hdf5_mutex);
 
 }  // namespace h5feed

@@ -54,9 +54,9 @@ std::optional<std::vector<std::string>> read_text_list(const H5File& file, const
   const H5::H5File handle = H5FileAccess::handle(file);
   const WithinFile within;
   try {
-    refuse_damaged_header(handle, within, {session, file_name}, *file.bytes(), path);
+    refuse_damaged_header(handle, within, {session, file_name}, H5FileAccess::headers(file), path);
     if (path == "/" || within.type_of(handle, path) == H5I_GROUP)
-      throw_is_group(handle, {session, file_name}, name, option);
+      throw_is_group(handle, {session, file_name}, H5FileAccess::headers(file), name, option);
     const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
     if (dataset.getTypeClass() != H5T_STRING) return std::nullopt;
     const Extent extent = read_extent(dataset);
@@ -71,7 +71,7 @@ std::optional<std::vector<std::string>> read_text_list(const H5File& file, const
     const auto count = static_cast<std::size_t>(extent.shape.front());
     return variable ? variable_strings(dataset, type, count) : fixed_strings(dataset, type, count);
   } catch (const H5::Exception&) {
-    throw_not_opened(handle, within, {session, file_name}, name, option);
+    throw_not_opened(handle, within, {session, file_name}, H5FileAccess::headers(file), name, option);
   }
 }
 

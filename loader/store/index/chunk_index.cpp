@@ -5,20 +5,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "h5feed/error.hpp"
-#include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
 #include "store/index/chunk_overlap.hpp"
 #include "store/index/entry_check.hpp"
 #include "store/index/index_damage.hpp"
+#include "store/index/index_walk.hpp"
 #include "store/index/recording_driver.hpp"
 
 namespace h5feed {
@@ -157,12 +155,12 @@ std::vector<std::uint64_t> find_misplaced(const H5::DataSet& dataset, hsize_t li
 
 // After fewer chunks were read than the index lists: whether the others are damaged entries, or not of the
 // dataset. Throws unless all chunks of the dataset were read.
-void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo& info,
+void check_unread(const H5::DataSet& dataset, const IndexWalk& walk, const DatasetInfo& info,
                   const ChunkIndex& index, bool growing) {
   std::uint64_t in_place = 0;
-  std::uint64_t unreadable = 0;
-  std::optional<std::uint64_t> missing;
-  for (std::uint64_t chunk = 0; chunk < index.locations.size(); ++chunk) {
+  std::vector<std::uint64_t> unreadable;
+  for (std::uint64_t i = 0; i < walk.candidates.size(); ++i) {
+    const std::uint64_t chunk = walk.candidates[i];
     if (index.locations[chunk].allocated()) {
       ++in_place;
       continue;
@@ -170,64 +168,36 @@ void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo&
     hsize_t bytes = 0;
     const auto offset = chunk_offset(chunk, index, info);
     // Fails for a chunk that is not in the index.
-    if (H5Dget_chunk_storage_size(dataset.getId(), offset.data(), &bytes) >= 0 && bytes > 0) {
-      ++unreadable;
-    } else if (!missing) {
-      missing = chunk;
-    }
+    if (H5Dget_chunk_storage_size(dataset.getId(), offset.data(), &bytes) >= 0 && bytes > 0)
+      unreadable.push_back(chunk);
   }
-  const std::uint64_t misplaced = listed - std::min<std::uint64_t>(listed, in_place + unreadable);
+  std::uint64_t missing = 0;
+  while (missing < index.locations.size() &&
+         (index.locations[missing].allocated() || std::ranges::binary_search(unreadable, missing)))
+    ++missing;
+  const std::uint64_t misplaced =
+      walk.listed - std::min<std::uint64_t>(walk.listed, in_place + unreadable.size());
   // A SWMR writer may have appended chunks since the extents were read.
-  if (misplaced > 0 && missing && !growing) {
+  if (misplaced > 0 && missing < index.locations.size() && !growing) {
     if (holds_places(info))
-      throw_damaged(info, index, {misplaced, find_misplaced(dataset, listed, info, index)}, *missing);
+      throw_damaged(info, index, {misplaced, find_misplaced(dataset, walk.listed, info, index)}, missing);
     throw FileError(fmt::format("{}:{}: its index lists {} chunks, {} of them where libhdf5 finds none",
-                                info.file, short_path(info.path), listed, misplaced));
+                                info.file, short_path(info.path), walk.listed, misplaced));
   }
-  if (unreadable > 0) {
+  if (!unreadable.empty()) {
     throw UnreadableChunkIndex(fmt::format("{}:{}: {} {} of its chunk index cannot be read", info.file,
-                                           short_path(info.path), unreadable,
-                                           unreadable == 1 ? "entry" : "entries"));
+                                           short_path(info.path), unreadable.size(),
+                                           unreadable.size() == 1 ? "entry" : "entries"));
   }
 }
 
-// The chunks that a leaf of a version 1 B-tree lists; nothing for other metadata (HDF5 File Format
-// Specification, "Version 1 B-trees").
-void meet_entries(std::span<const std::byte> node, std::size_t rank, std::size_t address_bytes,
-                  EntryCheck& check) {
-  constexpr std::string_view kChunkLeaf("TREE\1\0", 6);
-  constexpr std::size_t kCountAt = 6;
-  const std::size_t first_key = 8 + 2 * address_bytes;
-  const std::size_t key_bytes = 8 + 8 * (rank + 1);  // stored bytes, filter mask, place of the chunk
-  if (node.size() < first_key || std::memcmp(node.data(), kChunkLeaf.data(), kChunkLeaf.size()) != 0) return;
-  const std::uint64_t entries = little_endian(node.subspan(kCountAt, 2));
-  std::array<hsize_t, H5S_MAX_RANK> offset = {};
-  for (std::size_t i = 0; i < entries; ++i) {
-    const std::size_t at = first_key + i * (key_bytes + address_bytes);
-    if (at + key_bytes > node.size()) return;
-    for (std::size_t d = 0; d < rank; ++d) offset[d] = little_endian(node.subspan(at + 8 + 8 * d, 8));
-    check.meet(std::span(offset).first(rank));
-  }
-}
-
-// One walk over the index, whose nodes are read as they pass: to ask for each entry would walk it each time.
 Misplaced misplaced_chunks(const H5::H5File& named, const DatasetInfo& info, const ChunkIndex& index)
     H5FEED_REQUIRES(hdf5_mutex) {
-  std::size_t address_bytes = 0;
-  std::size_t length_bytes = 0;
-  file_creation_properties(named).getSizes(address_bytes, length_bytes);
   const H5::H5File file = open_recorded(named);
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
-  const H5::DataSpace space = dataset.getSpace();
-  EntryCheck check(info, index);
-  watch_metadata_reads(file, [&](std::span<const std::byte> node) {
-    meet_entries(node, info.file_rank(), address_bytes, check);
-  });
-  hsize_t stored = 0;
-  const herr_t counted = H5Dget_num_chunks(dataset.getId(), space.getId(), &stored);
-  watch_metadata_reads(file, {});
-  if (counted < 0) throw H5::DataSetIException("H5Dget_num_chunks", "failed");
-  return check.misplaced();
+  IndexWalk walk = walk_index(file, dataset, info, index);
+  if (!walk.whole) throw H5::DataSetIException("H5Dget_num_chunks", "failed");
+  return std::move(walk.misplaced);
 }
 
 void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& index)
@@ -235,23 +205,22 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
   const bool growing = reads_beside_writer(named);
   const H5::H5File file = open_recorded(named);
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
-  // One walk over the index. It tells when all is found, and an entry that is damaged, which fails
-  // below, from one of a chunk that was never written, which fails as well.
-  hsize_t stored = 0;
-  const H5::DataSpace space = dataset.getSpace();
-  const bool whole = H5Dget_num_chunks(dataset.getId(), space.getId(), &stored) >= 0;
-  if (!whole && !growing) throw H5::DataSetIException("H5Dget_num_chunks", "failed");
+  // Tells when all is found, and an entry that is damaged, which fails below, from one of a chunk that was
+  // never written, which fails as well.
+  IndexWalk walk = walk_index(file, dataset, info, index);
+  if (!walk.whole && !growing) throw H5::DataSetIException("H5Dget_num_chunks", "failed");
   // What a killed SWMR writer left half written ends the list: the chunks before are whole.
-  if (!whole) stored = index.locations.size();
+  if (!walk.whole) walk.listed = index.locations.size();
   // libhdf5 need not compose the reasons.
   const Hdf5ErrorHandler silence(nullptr, nullptr);
   hsize_t found = 0;
-  for (std::uint64_t chunk = 0; chunk < index.locations.size() && found < stored; ++chunk) {
+  for (std::uint64_t i = 0; i < walk.candidates.size() && found < walk.listed; ++i) {
+    const std::uint64_t chunk = walk.candidates[i];
     const auto offset = chunk_offset(chunk, index, info);
     std::uint32_t filter_mask = 0;
     std::byte nothing{};  // the driver writes no data
     if (H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, &nothing) < 0) {
-      if (whole) continue;
+      if (walk.whole) continue;
       break;
     }
     const std::optional<RecordedRead> read = take_recorded_read(file);
@@ -265,8 +234,8 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
     index.locations[chunk] = {read->address, read->bytes, filter_mask};
     ++found;
   }
-  if (!whole && found == 0) throw H5::DataSetIException("H5Dget_num_chunks", "failed");
-  if (whole && found != stored) check_unread(dataset, stored, info, index, growing);
+  if (!walk.whole && found == 0) throw H5::DataSetIException("H5Dget_num_chunks", "failed");
+  if (walk.whole && found != walk.listed) check_unread(dataset, walk, info, index, growing);
 }
 
 #endif

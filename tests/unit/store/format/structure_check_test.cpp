@@ -21,71 +21,14 @@
 #include "support/files/filter_decoding.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/shape.hpp"
+#include "support/files/structure_file.hpp"
 #include "support/files/temp_dir.hpp"
-#include "support/refusal.hpp"
 
 namespace h5feed::test {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-class StoreStructure : public testing::Test {
- protected:
-  std::filesystem::path path() const { return dir_ / "train.h5"; }
-
-  void write(TestFileOptions options = {}) const {
-    H5TestFile file(path(), options);
-    file.create({.path = "images", .shape = {12, 6}, .max_shape = {kUnlimited, kUnlimited}, .chunk = {4, 6}});
-    file.write("images", patterned_bytes(72));
-    file.create({.path = "meta/labels", .shape = {12}});
-  }
-
-  // Returns the place of the first bytes that equal `what`.
-  std::uint64_t find(std::string_view what) const {
-    const std::vector<std::byte> bytes = file_bytes(path());
-    const auto found = std::search(bytes.begin(), bytes.end(), what.begin(), what.end(),
-                                   [](std::byte a, char b) { return std::to_integer<char>(a) == b; });
-    EXPECT_NE(found, bytes.end());
-    return static_cast<std::uint64_t>(found - bytes.begin());
-  }
-
-  template <typename Number>
-  void put(std::uint64_t at, Number number) const {
-    std::vector<std::byte> bytes = file_bytes(path());
-    bytes.resize(std::max<std::size_t>(bytes.size(), at + sizeof number));
-    put_little_endian(bytes, at, number);
-    replace_file(path(), bytes);
-  }
-
-  // Returns where the layout of /images is, in a header of the oldest version: type, size, flags, reserved,
-  // contents.
-  std::uint64_t layout_of_images() const {
-    const std::vector<std::byte> bytes = file_bytes(path());
-    std::uint64_t at = header_address(path(), "images") + 16;
-    while (little_endian(std::span(bytes).subspan(at, 2)) != HeaderMessage::layout)
-      at += 8 + little_endian(std::span(bytes).subspan(at + 2, 2));
-    return at;
-  }
-
-  std::string open_message() const {
-    return refusal_in<FileError>(dir_.path(), [this] { H5File::open(path()); });
-  }
-  std::string describe_message() const {
-    return refusal_in<FileError>(dir_.path(), [this] { H5File::open(path())->describe("images"); });
-  }
-
-  // Makes the tree node at `node` one of level 1 whose first child is `child`. `key` is the size of a key.
-  void make_parent(std::uint64_t node, std::uint64_t key, std::uint64_t child) const {
-    put<std::uint8_t>(node + 5, 1);
-    put<std::uint64_t>(node + 24 + key, child);
-  }
-
-  static constexpr std::uint64_t kGroupKey = 8;
-  static constexpr std::uint64_t kChunkKey = 8 + 8 * 3;
-
-  TempDir dir_;
-};
 
 TEST_F(StoreStructure, refuses_a_chunk_index_that_names_itself_as_its_child) {
   write();
@@ -161,27 +104,32 @@ TEST_F(StoreStructure, refuses_filters_beyond_their_list) {
   EXPECT_THAT(open_message(), HasSubstr("describes a list of filters that goes beyond its message; restore"));
 }
 
-// Opening a file examines the first objects only.
-TEST_F(StoreStructure, refuses_a_dataset_with_a_damaged_header_behind_many_others) {
-  constexpr int kOthers = 1100;
+// Each attempt to read it beside a writer examines everything again.
+TEST_F(StoreStructure, refuses_a_named_datatype_beyond_its_message_also_beside_a_writer) {
   {
-    H5TestFile file(path());
-    for (int i = 0; i < kOthers; ++i) file.create({.path = "a/" + std::to_string(i), .shape = {1}});
-    file.create({.path = "z/images", .shape = {12, 6}, .chunk = {4, 6}, .filters = {gzip_filter(4)}});
+    H5TestFile file(path(), {.latest = true});
+    const Hid type(H5Tcopy(H5T_STD_U8LE));
+    ASSERT_GE(H5Tcommit2(file.id(), "pixel", type.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), 0);
+    const hsize_t extent = 12;
+    const Hid row(H5Screate_simple(1, &extent, nullptr));
+    const Hid dataset(
+        H5Dcreate2(file.id(), "images", type.get(), row.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    ASSERT_GE(dataset.get(), 0);
   }
-  const std::uint64_t name = find(std::string_view("deflate\0", 8));
-  put<char>(name + 7, 'd');
   EXPECT_EQ(open_message(), "accepted");
-  const std::string refused =
-      refusal_in<FileError>(dir_.path(), [this] { H5File::open(path())->describe("z/images"); });
-  EXPECT_THAT(refused, StartsWith("train.h5:/z/images: the object header at byte "));
-  EXPECT_THAT(refused, HasSubstr("describes a list of filters that goes beyond its message; restore"));
-  {
-    const Hid file(H5Fopen(path().c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
-    ASSERT_GE(H5Lcreate_soft("/z/images", file.get(), "a/link", H5P_DEFAULT, H5P_DEFAULT), 0);
-  }
-  EXPECT_THAT(refusal_in<FileError>(dir_.path(), [this] { H5File::open(path())->describe("a/link"); }),
-              HasSubstr("describes a list of filters that goes beyond its message; restore"));
+  // Version and class, three bytes of its bits, size, first bit, number of bits.
+  constexpr std::string_view kBehindClass("\0\0\0\1\0\0\0\0\0\10\0", 11);
+  const std::uint64_t type = find(kBehindClass) - 1;
+  constexpr std::uint8_t kCompound = 6;
+  put<std::uint8_t>(type,
+                    std::to_integer<std::uint8_t>(file_bytes(path()).at(type) & std::byte{0xf0}) | kCompound);
+  put<std::uint8_t>(type + 1, 200);  // Members
+  EXPECT_THAT(open_message(), HasSubstr("describes a datatype that goes beyond its message; restore"));
+  constexpr std::uint64_t kFlagsAt = 11, kChecksumAt = 44;
+  constexpr std::uint8_t kOpenForSwmr = 5;
+  put<std::uint8_t>(kFlagsAt, kOpenForSwmr);
+  put<std::uint32_t>(kChecksumAt, metadata_checksum(file_bytes(path()).data(), kChecksumAt));
+  EXPECT_THAT(open_message(), HasSubstr("describes a datatype that goes beyond its message; restore"));
 }
 
 TEST_F(StoreStructure, refuses_references_to_messages_that_lead_nowhere) {
