@@ -16,7 +16,7 @@ class ImageAllocations : public testing::TestWithParam<const char*> {};
 
 TEST_P(ImageAllocations, that_fail_end_in_bad_alloc) {
   const Bytes image = encoded(picture(60, 70, 3, 1), GetParam());
-  for (const std::uint64_t side : {0, 20}) {
+  for (const std::uint64_t side : {0U, 20U}) {
     SCOPED_TRACE(side);
     const auto decoder = make_image_decoder({.height = side, .width = side});
     const ImageExtent extent = decoder->extent_of(image);

@@ -26,22 +26,27 @@ bool fails_now() noexcept {
 
 }  // namespace
 
+// Visible to the libraries, whatever the program is compiled with: Clang hides also what C's headers declare.
 extern "C" {
-void* malloc(std::size_t size) noexcept { return fails_now() ? nullptr : __libc_malloc(size); }
+[[gnu::visibility("default")]] void* malloc(std::size_t size) noexcept {
+  return fails_now() ? nullptr : __libc_malloc(size);
+}
 
-void* calloc(std::size_t count, std::size_t size) noexcept {
+[[gnu::visibility("default")]] void* calloc(std::size_t count, std::size_t size) noexcept {
   return fails_now() ? nullptr : __libc_calloc(count, size);
 }
 
-void* realloc(void* memory, std::size_t size) noexcept {
+[[gnu::visibility("default")]] void* realloc(void* memory, std::size_t size) noexcept {
   return fails_now() ? nullptr : __libc_realloc(memory, size);
 }
 
-void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+[[gnu::visibility("default")]] void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   return fails_now() ? nullptr : __libc_memalign(alignment, size);
 }
 
-int posix_memalign(void** memory, std::size_t alignment, std::size_t size) noexcept {
+// Of this program only: c-blosc 1.21 crashes when it fails.
+[[gnu::visibility("hidden")]] int posix_memalign(void** memory, std::size_t alignment,
+                                                 std::size_t size) noexcept {
   if (fails_now()) return ENOMEM;
   *memory = __libc_memalign(alignment, size);
   return *memory == nullptr ? ENOMEM : 0;

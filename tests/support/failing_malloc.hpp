@@ -6,8 +6,8 @@
 
 namespace h5feed::test {
 
-/// While it lives, one allocation of the thread that made it fails: by malloc, calloc, realloc, aligned_alloc
-/// or posix_memalign, and so by operator new.
+/// While it lives, one allocation of the thread that made it fails: by malloc, calloc, realloc or
+/// aligned_alloc, and so by operator new, and by posix_memalign if the program itself calls it.
 class FailingMalloc {
  public:
   /// The allocation with this number fails, counted from 0.
