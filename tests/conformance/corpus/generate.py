@@ -5,7 +5,8 @@
     generate.py FOLDER [--files N] [--seed N]
 
 FOLDER gets the files and cases.json, which tells what each is. With N files the first ones, one for each value of each
-property, are always there: they are the rows of the table in docs/formats.md. Filters of plugins need hdf5plugin.
+property and several for each format, are always there: they are the rows of the table in docs/formats.md. Filters of plugins
+need hdf5plugin.
 """
 
 import argparse
@@ -133,6 +134,13 @@ AXES: dict[str, list[Any]] = {
     "shape": [EVERY_ROW, (13,), (13, 7), (3, 4, 5, 6, 2), (1,), (1, 1, 1), (), (0, 4)],
     "values": ["all", "some", "none"], "fill": ["default", "defined", "undefined"],
     "format": formats(), "user_block": [0, 512, 4096],
+}
+
+
+# Each has a description of its own in some formats.
+FORMS = {
+    "contiguous": Case(), "chunks": Case(layout="fixed array"), "chunks with gzip": Case(layout="fixed array", filters="gzip"),
+    "virtual": Case(layout="virtual, whole rows"), "bool": Case(type="bool"), "complex64": Case(type="complex64"),
 }
 
 
@@ -272,16 +280,26 @@ def adapted(case: Case) -> Case | None:
     return None
 
 
+def forms_of(axis: str, choice: Any) -> list[tuple[str, Case]]:
+    """The names of the rows of a property's value, and what they vary: a format is tried in several forms."""
+    if axis != "format":
+        return [(str(choice), Case())]
+    old = choice in ("earliest", "v108")
+    return [(f"{choice}, {name}", form._replace(layout="B-tree v1") if old and form.layout in CHUNKS else form)
+            for name, form in FORMS.items()]
+
+
 def cases(files: int, seed: int) -> list[tuple[str, Case]]:
     """The row of the table that a file stands for, empty for most, and what it is."""
     made: dict[Case, str] = {}
     rows: list[tuple[str, Case]] = []
     for axis, choices in AXES.items():
         for choice in choices:
-            case = adapted(Case()._replace(**{axis: choice}))
-            if case is not None:
-                rows.append((f"{axis}/{choice}", case))
-                made[case] = axis
+            for name, form in forms_of(axis, choice):
+                case = adapted(form._replace(**{axis: choice}))
+                if case is not None:
+                    rows.append((f"{axis}/{name}", case))
+                    made[case] = axis
     draw = random.Random(seed)
     while len(rows) < files:
         case = Case(**{axis: draw.choice(choices) for axis, choices in AXES.items()})

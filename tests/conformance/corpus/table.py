@@ -6,7 +6,7 @@
 
 Reads the first files of each folder, one for each row, with compare.py. Without --write, exits with 1 and prints what
 differs if a row of the docs is not what h5feed does. Rows that no folder has, such as those of plugins that are not
-installed, stay as they are.
+installed, stay as they are; so do those that say which forms an older libhdf5 refuses of a format that this one knows.
 """
 
 import argparse
@@ -23,6 +23,8 @@ BEGIN, END = "<!-- table.py: begin -->", "<!-- table.py: end -->"
 WORDS = {"user_block": "user block", "fill": "fill value"}
 # Filters whose decoders need libraries that a build may lack.
 OPTIONAL = {"blosc2": "c-blosc2", "zfp": "libzfp"}
+# What libhdf5 has against a format differs from version to version.
+TOO_NEW = "refused by name where libhdf5 is older than the format"
 
 Row = tuple[str, str]  # property and value
 
@@ -35,8 +37,14 @@ def row_of(name: str) -> Row:
 def known_rows() -> list[Row]:
     """All rows in the order of the table, also those of plugins, formats and types that other h5py have."""
     more = {"filters": ["szip", *generate.PLUGINS], "format": ["v112", "v114", "v200"]}
-    names = [f"{axis}/{value}" for axis, values in generate.AXES.items() for value in [*values, *more.get(axis, [])]]
+    names = [f"{axis}/{name}" for axis, values in generate.AXES.items() for value in [*values, *more.get(axis, [])]
+             for name, _ in generate.forms_of(axis, value)]
     return list(dict.fromkeys(map(row_of, names)))
+
+
+def format_of(row: Row) -> str:
+    """The format of a row of one."""
+    return row[1].split(",")[0] if row[0] == "format" else ""
 
 
 def text_of(row: Row, verdict: compare.Verdict) -> str:
@@ -45,6 +53,8 @@ def text_of(row: Row, verdict: compare.Verdict) -> str:
     if verdict.kind == "refused":
         if library and "is not built in" in verdict.message:
             return ""
+        if row[0] == "format" and "if a newer library than this libhdf5" in verdict.message:
+            return TOO_NEW
         reason = verdict.message.replace(verdict.file, "").split("; ")[0].lstrip(":/ ")
         return f"refused: {reason.removeprefix(verdict.dataset).lstrip(': ')}"
     if verdict.kind != "equal":
@@ -81,6 +91,9 @@ def main() -> int:
     arguments = parser.parse_args()
     text = DOCS.read_text()
     rows, before = measured(arguments.folder), documented(text)
+    too_new = {format_of(row) for row, found in rows.items() if found == TOO_NEW}
+    kept = {row for row, said in before.items() if said == TOO_NEW and format_of(row) not in too_new}
+    rows = {row: found for row, found in rows.items() if row not in kept or found.startswith("refused")}
     after = {row: found for row in known_rows() if (found := rows.get(row) or before.get(row))}
     if arguments.write:
         lines = [BEGIN, "| property | value | read |", "| --- | --- | --- |"]
