@@ -37,7 +37,7 @@ rows = collections.defaultdict(lambda: [0, 0, 0, 0])
 for file in files:
     path = file["filename"].removeprefix(sys.argv[2])
     if path.startswith(("loader/", "cuda/")):
-        for name in (os.path.dirname(path), path.split("/")[0], "all"):
+        for name in {os.path.dirname(path), path.split("/")[0], "all"}:
             for i, part in enumerate(("lines", "branches")):
                 rows[name][2 * i] += file["summary"][part]["covered"]
                 rows[name][2 * i + 1] += file["summary"][part]["count"]
