@@ -138,26 +138,6 @@ def test_a_signal_interrupts_waiting_and_loses_no_batch(gzip_file):
     assert outcome.stdout.split() == ["interrupted", "True"], outcome.stderr
 
 
-def test_signals_at_random_moments(gzip_file):
-    outcome = run("""
-        import random, signal, sys
-        import h5feed
-        random.seed(1)
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        for round in range(40):
-            loader = h5feed.DataLoader(sys.argv[1], data="images", batch_size=3, num_workers=round % 3, shuffle=True)
-            try:
-                signal.setitimer(signal.ITIMER_REAL, random.random() * 0.005 + 1e-6)
-                while True:
-                    for batch in loader:
-                        pass
-            except KeyboardInterrupt:
-                pass
-        print("alive")
-    """, gzip_file)
-    assert outcome.stdout.split() == ["alive"] and outcome.returncode == 0, outcome.stderr
-
-
 def test_a_dataset_works_in_a_forked_child(dataset):
     loader = h5feed.DataLoader(dataset, batch_size=4, num_workers=2)
     iterator = iter(loader)

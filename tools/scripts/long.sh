@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Longer runs than .ci/run: each header of the LibTorch adapter alone; h5feed as a subproject and as a shared library; the
-# tests' own code under UndefinedBehaviorSanitizer; the LibTorch adapter, the command line and the commands that measure under
-# AddressSanitizer; the Python package there, too; 200 kills of repack, and 60 signals to every command, at random moments; random runs of the loader for half
-# an hour in release and under each sanitizer; 1,200 files of every form by an old and a new h5py, with the filters of
-# plugins; pages of h5feed report in a browser; all tests of a build without OpenCV, LibTorch and CUDA; and two minutes of every fuzz target.
+# tests' own code under UndefinedBehaviorSanitizer; the LibTorch adapter, the command line and the commands that measure
+# under AddressSanitizer; the Python package there, too; 200 kills of repack, 60 signals to every command, and hundreds of each
+# signal to trainings in Python, at random moments; random runs of the loader for half an hour in release and under each
+# sanitizer; 1,200 files of every form by an old and a new h5py, with the filters of plugins; pages of h5feed report in a
+# browser; all tests of a build without OpenCV, LibTorch and CUDA; and two minutes of every fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -52,6 +53,7 @@ for preset in release asan-ubsan tsan; do
   random_runs "$preset"
 done
 corpus
+H5FEED_TEST_KILLS=100 PYTHONPATH=build/release/python "$(tools/scripts/python_env.sh)" -m pytest -q -p no:cacheprovider python/tests/test_signals.py
 tools/scripts/python_asan.sh
 
 cmake --preset release -B build/bare -DH5FEED_COMPILE_TOGETHER=ON -DH5FEED_WITH_OPENCV=OFF -DH5FEED_WITH_TORCH=OFF -DH5FEED_WITH_CUDA=OFF
