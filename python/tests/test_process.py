@@ -138,6 +138,28 @@ def test_a_signal_interrupts_waiting_and_loses_no_batch(gzip_file):
     assert outcome.stdout.split() == ["interrupted", "True"], outcome.stderr
 
 
+def test_a_signal_just_before_a_batch_is_ready_loses_none(gzip_file):
+    outcome = run("""
+        import os, signal, sys, threading, time
+        import h5feed
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored, as in a shell's background
+        begun = threading.Event()
+        def interrupt(worker):  # next() waits by now; the first batch comes right after the signal
+            begun.wait(30)
+            time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+        loader = h5feed.DataLoader(sys.argv[1], data="images", num_workers=1, worker_init_fn=interrupt)
+        iterator = iter(loader)
+        try:
+            begun.set()
+            next(iterator)
+        except KeyboardInterrupt:
+            print("interrupted")
+        print([batch.number for batch in iterator] == list(range(100)))
+    """, gzip_file)
+    assert outcome.stdout.split() == ["interrupted", "True"], outcome.stderr
+
+
 def test_a_dataset_works_in_a_forked_child(dataset):
     loader = h5feed.DataLoader(dataset, batch_size=4, num_workers=2)
     iterator = iter(loader)
