@@ -14,6 +14,7 @@
 
 #include "store/format/byte_order.hpp"
 #include "store/format/message_bounds.hpp"
+#include "store/format/newer_index.hpp"
 #include "store/format/object_header.hpp"
 #include "store/format/shared_message.hpp"
 #include "store/format/superblock.hpp"
@@ -24,8 +25,6 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kMostObjects = 1024;
-// A tree of that depth has more records than a file can have bytes.
-constexpr std::uint64_t kDeepestNewTree = 64;
 
 std::uint64_t number_in(Bytes bytes, std::size_t at, std::size_t count) {
   return at + count <= bytes.size() ? little_endian(bytes.subspan(at, count)) : 0;
@@ -99,7 +98,7 @@ class Structure {
     if (header.hazardous) return header.damage;
     for (const HeaderMessage& message : header.messages) {
       if (message.type != HeaderMessage::layout) continue;
-      if (std::string damage = index_of_layout(message.body); !damage.empty()) return damage;
+      if (std::string damage = index_of_layout(message.body, header); !damage.empty()) return damage;
       const std::uint64_t in_chunks = element_bytes_in(message.body);
       const std::uint64_t in_type = value_bytes_of(header);
       if (in_chunks != 0 && in_chunks < in_type) {
@@ -196,7 +195,9 @@ class Structure {
         damage = visit_old_group(bytes_.address_in(message.body, 0), members);
       } else if (message.type == HeaderMessage::link_info) {
         const bool ordered = (number_in(message.body, 1, 1) & 1U) != 0;
-        damage = new_tree(bytes_.address_in(message.body, (ordered ? 10 : 2) + bytes_.address_bytes()));
+        constexpr TreeRecords kLinkNames{.kind = 5, .record_bytes = 11};
+        damage = new_tree_damage(
+            bytes_, bytes_.address_in(message.body, (ordered ? 10 : 2) + bytes_.address_bytes()), kLinkNames);
       } else if (message.type == HeaderMessage::link) {
         add_link(message.body, members);
       }
@@ -232,7 +233,7 @@ class Structure {
     members.push_back(bytes_.address_in(body, at + width + static_cast<std::size_t>(name)));
   }
 
-  std::string index_of_layout(Bytes body) const {
+  std::string index_of_layout(Bytes body, const ObjectHeader& header) const {
     const std::uint64_t version = number_in(body, 0, 1);
     constexpr std::uint64_t kChunked = 2;
     const auto old_chunks = [&](std::uint64_t dimensions, std::size_t address_at) {
@@ -244,12 +245,9 @@ class Structure {
     if (number_in(body, 1, 1) != kChunked) return {};
     if (version == 3) return old_chunks(number_in(body, 2, 1), 3);
     if (version != 4) return {};
-    // Flags, rank, bytes of an extent, extents, kind of index, its parameters, its address.
-    constexpr std::uint64_t kNewTree = 5;
-    constexpr std::size_t kTreeParameters = 6;
-    const auto kind_at = static_cast<std::size_t>(5 + number_in(body, 3, 1) * number_in(body, 4, 1));
-    if (number_in(body, kind_at, 1) != kNewTree) return {};
-    return new_tree(bytes_.address_in(body, kind_at + 1 + kTreeParameters));
+    const std::optional<HeaderMessage> filters = first_of(header, HeaderMessage::filters);
+    if (filters && filters->shared) return {};
+    return newer_index_damage(bytes_, body, filters && number_in(filters->body, 1, 1) > 0);
   }
 
   // Returns the last extent of the chunks in a layout, the size of an element, from which libhdf5 computes
@@ -278,14 +276,6 @@ class Structure {
       type = first_of(read_object_header(bytes_, place->header), HeaderMessage::datatype);
     }
     return type && !type->shared ? number_in(type->body, 4, 4) : 0;
-  }
-
-  // Version 2: signature, version, kind, bytes of a node and of a record, depth.
-  std::string new_tree(std::uint64_t address) const {
-    const std::vector<std::byte> head = bytes_.read(address, 14);
-    const std::uint64_t depth = number_in(head, 12, 2);
-    if (!begins_with(head, "BTHD") || depth <= kDeepestNewTree) return {};
-    return fmt::format("the B-tree at byte {} claims to be {} levels deep", address, depth);
   }
 
   std::optional<OldNode> node_at(const OldTree& tree, std::uint64_t address) const {

@@ -27,6 +27,7 @@
 namespace h5feed::test {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -240,6 +241,81 @@ TEST_F(StoreStructure, refuses_a_newer_tree_that_claims_to_be_deeper_than_any_fi
   put<std::uint16_t>(tree + 12, 50'000);
   const std::string damage = chunk_tree_damage(*open_file_source(path()), header_address(path(), "images"));
   EXPECT_EQ(damage, "the B-tree at byte " + std::to_string(tree) + " claims to be 50000 levels deep");
+}
+
+// libhdf5 divides by the size of a record.
+TEST_F(StoreStructure, refuses_a_newer_tree_without_room_for_records) {
+  write({.latest = true});
+  const std::uint64_t tree = find("BTHD");
+  const auto damage = [&] {
+    return chunk_tree_damage(*open_file_source(path()), header_address(path(), "images"));
+  };
+  const std::vector<std::byte> intact = file_bytes(path());
+  put<std::uint16_t>(tree + 10, 0);
+  EXPECT_EQ(damage(), "the B-tree at byte " + std::to_string(tree) +
+                          " has records of kind 10 with 0 bytes, where kind 10 with 24 belongs");
+  replace_file(path(), intact);
+  EXPECT_EQ(damage(), "");
+  put<std::uint32_t>(tree + 6, 12);
+  EXPECT_THAT(damage(), HasSubstr("claims 1 levels of nodes of 12 bytes for records of 24"));
+  replace_file(path(), intact);
+  constexpr std::uint64_t kRootRecordsAt = 16 + 8;
+  put<std::uint16_t>(tree + kRootRecordsAt, 85);
+  EXPECT_THAT(damage(), HasSubstr("claims 85 records in the node at byte "));
+  EXPECT_THAT(damage(), EndsWith(", into which 84 fit"));
+}
+
+// A tree of two levels: more records than fit into one node. libhdf5 computes how many bytes of a node it
+// reads from how many records its parent says that it has.
+TEST_F(StoreStructure, refuses_a_newer_tree_whose_nodes_claim_more_records_than_fit) {
+  {
+    H5TestFile file(path(), {.latest = true});
+    file.create(
+        {.path = "images", .shape = {400, 2}, .max_shape = {kUnlimited, kUnlimited}, .chunk = {2, 2}});
+    file.write("images", patterned_bytes(800));
+  }
+  EXPECT_EQ(describe_message(), "accepted");
+  // Signature, version, kind; records of 24 bytes; pointers of an address, the records of a leaf, in one
+  // byte.
+  const std::vector<std::byte> intact = file_bytes(path());
+  const std::uint64_t tree = find("BTHD"), node = find("BTIN");
+  const std::uint64_t records = little_endian(std::span(intact).subspan(tree + 16 + 8, 2));
+  ASSERT_GE(records, 1);
+  const std::uint64_t pointer = node + 6 + 24 * records;
+  put<std::uint8_t>(pointer + 8, 200);
+  EXPECT_THAT(describe_message(), HasSubstr("claims 200 records in the node at byte "));
+  replace_file(path(), intact);
+  put<std::uint64_t>(pointer + 9, little_endian(std::span(intact).subspan(pointer, 8)));
+  EXPECT_THAT(describe_message(), HasSubstr(" twice; restore"));
+  put<std::uint64_t>(pointer, ~std::uint64_t{0});
+  EXPECT_THAT(describe_message(),
+              HasSubstr("has a node of 2048 bytes at byte 18446744073709551615, not all of which"));
+}
+
+// libhdf5 visits every element that the header of an array claims.
+TEST_F(StoreStructure, refuses_arrays_of_more_chunks_than_can_be_visited) {
+  for (const bool extensible : {false, true}) {
+    SCOPED_TRACE(extensible);
+    {
+      H5TestFile file(path(), {.latest = true});
+      file.create({.path = "images",
+                   .shape = {12, 6},
+                   .max_shape = {extensible ? kUnlimited : 12, 6},
+                   .chunk = {4, 6}});
+      file.write("images", patterned_bytes(72));
+    }
+    EXPECT_EQ(describe_message(), "accepted");
+    const std::uint64_t array = find(extensible ? "EAHD" : "FAHD");
+    put<std::uint64_t>(array + (extensible ? 12 + 4 * 8 : 8), std::uint64_t{1} << 60);
+    EXPECT_THAT(describe_message(), HasSubstr("the array of chunks at byte " + std::to_string(array) +
+                                              " claims 1152921504606846976 elements, more than "));
+  }
+  const std::uint64_t array = find("EAHD");
+  put<std::uint8_t>(array + 9, 0);
+  EXPECT_THAT(describe_message(), HasSubstr("claims blocks of 0 elements"));
+  put<std::uint8_t>(array + 6, 4);
+  EXPECT_THAT(describe_message(),
+              HasSubstr("has elements of kind 0 with 4 bytes, where kind 0 with 8 belongs"));
 }
 
 TEST_F(StoreStructure, accepts_files_of_both_formats_with_and_without_a_user_block) {

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees and arrays of newer files, as far as libhdf5 computes sizes and the ends of its loops from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "store/format/object_header.hpp"
+
+namespace h5feed {
+
+/// What a version 2 B-tree holds.
+struct TreeRecords {
+  unsigned kind = 0;               ///< Number of its kind in the file format
+  std::uint64_t record_bytes = 0;  ///< Stored bytes of a record
+};
+
+/// Returns what is wrong with the version 2 B-tree at `address`, which should hold `records`; empty if
+/// nothing is, or if there is none. libhdf5 divides by the size of a record, and believes how many records a
+/// node has. Reads the header and all nodes but the leaves. Throws FileError if the source cannot be read.
+std::string new_tree_damage(const MetadataBytes& bytes, std::uint64_t address, const TreeRecords& records);
+
+/// Returns what is wrong with the chunk index of a layout message of version 4, whose contents are `layout`:
+/// with a B-tree, see `new_tree_damage`, or with the header of an array of chunks, of which libhdf5 visits as
+/// many elements as it claims, and takes their size from it. Empty if nothing is, or if there is no such
+/// index. `filtered`: the chunks have filters. Throws FileError if the source cannot be read.
+std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::byte> layout, bool filtered);
+
+}  // namespace h5feed
