@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/interrupt.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 constexpr std::chrono::milliseconds kInterval(20);
 
 thread_local InterruptCheck* newest = nullptr;
+
+std::atomic<void (*)()> stop_check = nullptr;
 
 }  // namespace
 
@@ -28,6 +31,12 @@ void check_interrupt() {
   if (check == nullptr || Clock::now() < check->next_) return;
   check->check_();
   check->next_ = Clock::now() + kInterval;
+}
+
+void set_stop_check(void (*check)()) noexcept { stop_check = check; }
+
+void check_stop() {
+  if (void (*const check)() = stop_check) check();
 }
 
 }  // namespace h5feed

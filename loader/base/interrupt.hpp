@@ -8,4 +8,11 @@ namespace h5feed {
 /// that throws. Cheap enough to be called for each chunk.
 void check_interrupt();
 
+/// Sets what waits that hold locks of h5feed call: `check` may throw, but must neither block nor call h5feed,
+/// as an `InterruptCheck` may. For programs of h5feed's own. Thread-safe.
+void set_stop_check(void (*check)()) noexcept;
+
+/// Calls what `set_stop_check` has set, if anything. Throws what that throws.
+void check_stop();
+
 }  // namespace h5feed

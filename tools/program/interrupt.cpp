@@ -7,6 +7,8 @@
 #include <csignal>
 #include <initializer_list>
 
+#include "base/interrupt.hpp"
+
 namespace h5feed::cli {
 namespace {
 
@@ -25,6 +27,7 @@ extern "C" void note_signal(int signal) {
 }  // namespace
 
 void catch_interrupts() {
+  set_stop_check(check_interrupted);
   struct sigaction action {};
   action.sa_handler = note_signal;
   action.sa_flags = 0;  // no SA_RESTART: blocking calls return EINTR

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/files/companion.hpp"
+#include "base/interrupt.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -52,9 +53,11 @@ constexpr std::uint64_t kMostReplyBytes = std::uint64_t{2} << 30;
 std::atomic<std::uint64_t> generations = 0;
 
 [[noreturn]] void throw_not_started(const std::string& program, int error) {
-  throw FileError(
-      fmt::format("isolation = process needs {}, which cannot be started: {}; install it with h5feed",
-                  program, std::generic_category().message(error)));
+  const bool of_limits = error == EMFILE || error == ENFILE || error == EAGAIN || error == ENOMEM;
+  throw FileError(fmt::format("isolation = process needs {}, which cannot be started: {}; {}", program,
+                              std::generic_category().message(error),
+                              of_limits ? "raise the limits on open files, processes and memory (ulimit -a)"
+                                        : "install it with h5feed"));
 }
 
 void check(const std::string& program, int error) {
@@ -260,8 +263,10 @@ void ReaderProcess::wait_until_ready(const std::string& file, short events, Cloc
         "isolation_timeout if it is only large",
         file, std::chrono::duration<double>(limits_.time).count()));
   }
+  check_stop();
+  constexpr std::int64_t kStopCheckMs = 100;
   pollfd ready{connection_.get(), events, 0};
-  ::poll(&ready, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1000)));
+  ::poll(&ready, 1, static_cast<int>(std::min<std::int64_t>(left.count(), kStopCheckMs)));
 }
 
 void ReaderProcess::fail_with_death(const std::string& file) {
@@ -273,10 +278,16 @@ void ReaderProcess::fail_with_death(const std::string& file) {
   }
   child_ = -1;
   end();
+  if (reaped >= 0 && WIFEXITED(status)) {
+    throw IsolationError(fmt::format(
+        "{}: {}, which reads it, ended with {} and no answer; {}", file, kReaderName, how_it_ended(status),
+        WEXITSTATUS(status) == kReaderWrongUse
+            ? "it is of another version, install that of this h5feed"
+            : "install it again if it does so with every file, else restore this one from a good copy"));
+  }
   throw IsolationError(
       fmt::format("{}: libhdf5 crashed over it, in a process of its own{}; the file is damaged or made to do "
-                  "harm, restore "
-                  "it from a good copy",
+                  "harm, restore it from a good copy",
                   file, reaped < 0 ? "" : fmt::format(" ({})", how_it_ended(status))));
 }
 

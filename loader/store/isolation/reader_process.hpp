@@ -58,7 +58,8 @@ class ReaderProcess {
 
   /// Sends a request and returns its reply. A result goes into `out` if that is not empty, which it must then
   /// fill. Blocks for at most the time limit, `limits.time`. `file` is what is read, for messages. Throws
-  /// IsolationError if the process dies, does not answer in time, or answers with nonsense; it is then ended.
+  /// IsolationError if the process dies, does not answer in time, or answers with nonsense, and what
+  /// `check_stop` throws; it is then ended.
   Reply call(const std::string& file, std::span<const std::byte> request, std::span<std::byte> out = {});
 
   /// Sends a request without a reply, if the process runs and takes it at once; else ends it.

@@ -8,6 +8,9 @@
 
 namespace h5feed {
 
+/// Exit code of h5feed-reader that was started in another way than this version starts it.
+inline constexpr int kReaderWrongUse = 64;
+
 /// The functions that the reading process calls for the other. A request is its number, the number of the
 /// file, and the arguments of the function.
 enum class Request : std::uint8_t {

@@ -2,6 +2,8 @@
 // h5feed-reader VERSION MEMORY-BYTES SECONDS: reads HDF5 files for the process at the other end of descriptor
 // 3, which started it, until that closes the connection. It may crash, hang or be taken over by a file: it
 // has limits, writes no file, and is not trusted.
+#include <poll.h>
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -30,7 +32,6 @@
 namespace h5feed {
 namespace {
 
-constexpr int kWrongUse = 64;
 // A request names paths and a dataset's description.
 constexpr std::uint64_t kMostRequestBytes = std::uint64_t{64} << 20;
 
@@ -66,6 +67,26 @@ void limit_process([[maybe_unused]] std::uint64_t memory_bytes) {
 #endif
 }
 
+// Ends this process when the other one has closed the connection, also while libhdf5 does not return.
+void* end_with_connection(void*) {
+  pollfd connection{kIsolationDescriptor, POLLRDHUP, 0};
+  while (::poll(&connection, 1, -1) < 0 && errno == EINTR) {
+  }
+  std::_Exit(EXIT_FAILURE);
+}
+
+// Without the thread, if the system starts none, the alarm ends the process.
+void watch_connection() {
+  constexpr std::size_t kStackBytes = 64 << 10;  // It counts for the limit of memory
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return;
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t watch{};
+  pthread_create(&watch, &attributes, end_with_connection, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
 // Returns whether every request was answered until the other process closed the connection.
 bool serve(unsigned seconds) {
   RequestServer server;
@@ -92,7 +113,7 @@ bool serve(unsigned seconds) {
 std::uint64_t number_of(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) std::_Exit(kWrongUse);
+  if (error != std::errc() || end != text.data() + text.size()) std::_Exit(kReaderWrongUse);
   return number;
 }
 
@@ -101,9 +122,10 @@ std::uint64_t number_of(std::string_view text) {
 
 int main(int argc, char** argv) {
   using namespace h5feed;
-  if (argc != 4 || std::strcmp(argv[1], kIsolationVersion) != 0) return kWrongUse;
+  if (argc != 4 || std::strcmp(argv[1], kIsolationVersion) != 0) return kReaderWrongUse;
   limit_process(number_of(argv[2]));
   keep_plugins_off();
+  watch_connection();
   const auto seconds = static_cast<unsigned>(number_of(argv[3]));
   bool served = false;
   try {
