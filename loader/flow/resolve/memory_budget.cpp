@@ -17,6 +17,11 @@ namespace {
 // are is known only from their headers.
 constexpr std::uint64_t kPixelBytes = 16;
 
+// Of each chunk the loader counts the rows that it has delivered. Fewer chunks are nothing beside the
+// buffers.
+constexpr std::uint64_t kTableBytes = 8;
+constexpr std::uint64_t kLeastTable = kMiB;
+
 }  // namespace
 
 MemoryBudget::MemoryBudget(const DatasetState& dataset, const DeliveryFormat& format,
@@ -41,7 +46,7 @@ MemoryBudget::MemoryBudget(const DatasetState& dataset, const DeliveryFormat& fo
 MemoryUse MemoryBudget::use(const ResolvedOptions& options) const {
   const auto decodes = static_cast<std::uint64_t>(options.concurrent_decodes);
   const auto io_depth = static_cast<std::uint64_t>(options.io_depth);
-  MemoryUse use{.own_bytes = slot_bytes(batch_size_) + reading(decodes, io_depth),
+  MemoryUse use{.own_bytes = slot_bytes(batch_size_) + table_bytes_ + reading(decodes, io_depth),
                 .budget_bytes = options.memory_budget_bytes,
                 .resident_bytes = resident_bytes_};
   if (options.cache_policy == CachePolicy::lru) {
@@ -58,6 +63,7 @@ void MemoryBudget::refuse(std::uint64_t budget, std::uint64_t cache_bytes) const
       fmt::format("{} {} × {} B × {} {} ({})", spelled("batch_size"), batch_size_, format_count(row_bytes_),
                   slots_, slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
   if (resident_bytes_ > 0) parts += fmt::format(" + target {}", format_bytes(resident_bytes_));
+  if (table_bytes_ > 0) parts += fmt::format(" + tables of all chunks {}", format_bytes(table_bytes_));
   if (const std::uint64_t taken = others_.own_bytes + (shares_cache_ ? 0 : shared_by_others()); taken > 0)
     parts += fmt::format(" + other loaders of this dataset {}", format_bytes(taken));
   const bool cache_counts = rows_apart_ || cache_bytes >= chunk_bytes_;
@@ -83,7 +89,10 @@ void MemoryBudget::refuse(std::uint64_t budget, std::uint64_t cache_bytes) const
 
 void MemoryBudget::count_field(const Field& field, bool row_reads) {
   resident_bytes_ += field.resident.size();
-  if (field.is_resident() || row_reads) return;
+  if (field.is_resident()) return;
+  const std::uint64_t table = capped_product(kTableBytes, field.reader->num_chunks());
+  if (table >= kLeastTable) table_bytes_ += table;
+  if (row_reads) return;
   if (field.reader->info().encoded_images)
     image_bytes_ = std::max(image_bytes_, capped_product(kPixelBytes, field.reader->max_stored_bytes()));
   chunk_bytes_ = std::max(chunk_bytes_, field.reader->chunk_bytes());

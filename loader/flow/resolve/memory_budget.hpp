@@ -43,8 +43,10 @@ class MemoryBudget {
   }
 
   /// Returns the memory that neither decodes nor the cache change: targets held in memory, other loaders,
-  /// batches.
-  std::uint64_t fixed() const { return resident_bytes_ + others_.own_bytes + slot_bytes(batch_size_); }
+  /// batches, tables of chunks.
+  std::uint64_t fixed() const {
+    return resident_bytes_ + table_bytes_ + others_.own_bytes + slot_bytes(batch_size_);
+  }
 
   /// Returns the part of `left` that the default cache and reading ahead may take. The rest is for images
   /// that are larger than the samples they become.
@@ -94,6 +96,7 @@ class MemoryBudget {
   bool shares_cache_;  // lru: loaders share one cache
   std::uint64_t image_bytes_ = 0;
   std::uint64_t resident_bytes_ = 0;
+  std::uint64_t table_bytes_ = 0;   // what is kept for each chunk, if there are many
   std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
   std::uint64_t read_bytes_ = 0;    // largest need of one read in addition to the chunk
   std::uint64_t stored_bytes_ = 0;  // largest stored chunk

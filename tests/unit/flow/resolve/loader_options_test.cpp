@@ -14,7 +14,10 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
+#include "support/files/filter_decoding.hpp"
+#include "support/files/h5_test_file.hpp"
 #include "support/files/sample_set.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
@@ -140,6 +143,19 @@ TEST(MemoryBudget, needs_room_for_one_chunk_beside_the_batches) {
   ASSERT_NE(at_least, std::string::npos);
   options.memory_budget_bytes = std::stoull(message.substr(at_least + 9)) << 20;
   EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
+}
+
+// A file of a few KB may claim a million chunks and more, none of which is stored.
+TEST(MemoryBudget, counts_the_tables_of_very_many_chunks) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "sparse.h5");
+    file.create({.path = "images", .shape = {1 << 20, 4}, .chunk = {1, 4}, .filters = {gzip_filter(1)}});
+  }
+  const Dataset dataset = Dataset::open({.files = {dir / "sparse.h5"}, .data = "images"});
+  EXPECT_THAT(refusal<OptionError>(dataset, {.memory_budget_bytes = 4u << 20}),
+              HasSubstr(" + tables of all chunks 8 MiB + "));
+  EXPECT_EQ(refusal<OptionError>(dataset, {.memory_budget_bytes = 9u << 20}), "accepted");
 }
 
 TEST(MemoryBudget, counts_decoded_chunks_beside_a_cache_of_rows) {
