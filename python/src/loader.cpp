@@ -195,7 +195,10 @@ OptionalBatch<Batch> PyLoader::wait_for_next(DataLoader& loader, nb::handle prov
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
   }
-  deliver_log();  // while the loader still has the batch: a handler that raises loses none
+  // While the loader still has the batch, so that a handler that raises loses none: also that of a signal
+  // which came just before the batch.
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  deliver_log();
   release_owners();
   const nb::gil_scoped_release release;
   if (!provide.is_valid()) return loader.next();
