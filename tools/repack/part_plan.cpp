@@ -135,7 +135,7 @@ std::string PartPlan::text() const {
     if (!in_parts_[i]) continue;
     const RepackJob& job = jobs_[i];
     datasets += fmt::format(
-        "\n  {} ({}): {} {}, {} decoded", job.info().path, job.info().shape_text(),
+        "\n  {} ({}): {} {}, {} decoded", printable(job.info().path), job.info().shape_text(),
         job.storage.chunk_shape.empty() ? "contiguous" : "chunks " + format_shape(job.storage.chunk_shape),
         format_filters(job.storage.filters), format_bytes(job.info().total_bytes()));
   }

@@ -202,7 +202,7 @@ std::string plan_text(const std::vector<RepackJob>& jobs, const RepackArguments&
     }
     const DatasetInfo& info = job.info();
     const bool chunked = !job.storage.chunk_shape.empty();
-    text += fmt::format("  {} ({}): {} → {}, {} decoded; {}{}\n", info.path, info.shape_text(),
+    text += fmt::format("  {} ({}): {} → {}, {} decoded; {}{}\n", printable(info.path), info.shape_text(),
                         storage_text(info.chunk_shape, info.filters),
                         storage_text(job.storage.chunk_shape, job.storage.filters),
                         format_bytes(info.total_bytes()), way_text(job),
@@ -230,7 +230,7 @@ std::string result_text(const std::vector<RepackJob>& jobs, const RepackArgument
   for (const RepackJob& job : jobs) {
     if (!job.chosen) continue;
     const DatasetInfo& info = job.info();
-    text += fmt::format("{} ({}): {}; {} stored, was {}\n", info.path, info.shape_text(),
+    text += fmt::format("{} ({}): {}; {} stored, was {}\n", printable(info.path), info.shape_text(),
                         storage_text(job.storage.chunk_shape, job.storage.filters),
                         format_bytes(job.stored_bytes), format_bytes(info.stored_bytes));
   }
