@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -273,6 +274,8 @@ void refuse_image_options(const PackArguments& arguments) {
 }
 
 int pack(const PackArguments& arguments) {
+  // OpenCV loads OpenBLAS, which starts threads that nothing here uses, and ends the program where it cannot.
+  ::setenv("OPENBLAS_NUM_THREADS", "1", 0);
   const bool arrays = !arguments.arrays.empty();
   const int sources = (arrays ? 1 : 0) + (arguments.images.empty() ? 0 : 1) + (arguments.csv.empty() ? 0 : 1);
   if (sources == 0) {

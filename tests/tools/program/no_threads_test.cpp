@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,18 @@ std::vector<Command> commands() {
       {"tune", {"tune", "a.h5", "--num-workers", "2", "--time-budget", "5s"}},
       {"doctor", {"doctor", "a.h5", "--num-workers", "2", "--time-budget", "0.05s"}},
       {"monitor", {"monitor", "--listen", "127.0.0.1:0", "--", "true"}},
+#ifdef H5FEED_TEST_IMAGES
+      {"pack", {"pack", "b.h5", "--images", "imgs", "--size", "8x8"}, true},
+#endif
   };
+}
+
+// Images of 2 x 2 pixels in two classes.
+void write_images(const std::filesystem::path& folder) {
+  for (const char* const name : {"cat", "dog"}) {
+    std::filesystem::create_directories(folder / name);
+    std::ofstream(folder / name / "0.ppm") << "P6 2 2 255\n" << std::string(12, 'x');
+  }
 }
 
 class NoThreadsOfProgram : public testing::TestWithParam<Command> {};
@@ -64,6 +76,7 @@ TEST_P(NoThreadsOfProgram, end_with_the_result_or_an_error_that_says_what_to_rai
       run_program(dir.path(), {"generate", "a.h5", "--samples", "100", "--shape", "3,16,16", "--chunk", "8"})
           .exit_code,
       0);
+  write_images(dir / "imgs");
   const RunLimits limits{.timeout = std::chrono::seconds(60)};
   const TempDir notes;
   constexpr int kThreads = 6;
@@ -86,7 +99,7 @@ TEST_P(NoThreadsOfProgram, end_with_the_result_or_an_error_that_says_what_to_rai
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err,
                 HasSubstr("the system starts no more threads (Resource temporarily unavailable); raise "));
-    EXPECT_THAT(names_in(dir.path()), testing::ElementsAre("a.h5")) << "nothing is left behind";
+    EXPECT_THAT(names_in(dir.path()), testing::ElementsAre("a.h5", "imgs")) << "nothing is left behind";
   }
   EXPECT_TRUE(std::filesystem::exists(notes / "refused")) << "the test fails no thread";
 }
