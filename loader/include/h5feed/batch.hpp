@@ -13,6 +13,7 @@
 
 #include "h5feed/dataset.hpp"
 #include "h5feed/dtype.hpp"
+#include "h5feed/export.hpp"
 
 namespace h5feed {
 
@@ -97,7 +98,7 @@ struct SparseRows {
   bool defined() const noexcept { return values.defined(); }
 };
 
-class DeviceBatch;
+class H5FEED_EXPORT DeviceBatch;
 
 /// One batch. `data` has the shape (B,C,H,W) or (B, stored shape), `target` (B), (B,K), …; both without B if
 /// `batch_size` is nullopt. On a GPU, `gpu` holds the tensors, and `data` and `target` are undefined. Owns
