@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every command, ended by a signal at a random moment: it obeys at once, leaves no part of an output behind,
-// and changes no input.
+// Commands, ended by a signal at a random moment: they obey at once, leave no part of an output and no
+// temporary file behind, and change no input.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -66,12 +66,15 @@ std::vector<std::byte> npy() {
 class Interruptions : public testing::TestWithParam<Command> {
  protected:
   void SetUp() override {
+    ::setenv("TMPDIR", temporary_.path().c_str(), 1);
     ASSERT_EQ(
         run_program(dir_.path(), {"generate", "a.h5", "--samples", "1500", "--shape", "3,32,32"}).exit_code,
         0);
     replace_file(dir_ / "images.npy", npy());
     input_ = file_bytes(dir_ / "a.h5");
   }
+
+  void TearDown() override { ::unsetenv("TMPDIR"); }
 
   // Returns how long the command takes, and keeps what it writes.
   std::chrono::microseconds run_whole() {
@@ -90,6 +93,8 @@ class Interruptions : public testing::TestWithParam<Command> {
 
   void remove_rest() const {
     for (const std::string& name : rest()) std::filesystem::remove_all(dir_ / name);
+    for (const std::string& name : names_in(temporary_.path()))
+      std::filesystem::remove_all(temporary_ / name);
   }
 
   bool is_complete(const std::string& output) const {
@@ -103,6 +108,9 @@ class Interruptions : public testing::TestWithParam<Command> {
   // What may be left after a signal: outputs that were complete by then. SIGKILL may leave more, under names
   // that nobody takes for an output.
   void expect_no_part(int signal) const {
+    if (signal != SIGKILL) {
+      EXPECT_THAT(names_in(temporary_.path()), testing::IsEmpty());
+    }
     for (const std::string& name : rest()) {
       SCOPED_TRACE(name);
       if (name.starts_with("out")) {
@@ -114,6 +122,7 @@ class Interruptions : public testing::TestWithParam<Command> {
   }
 
   const TempDir dir_;
+  const TempDir temporary_;
   std::vector<std::byte> input_;
 };
 
