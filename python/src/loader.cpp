@@ -195,10 +195,8 @@ OptionalBatch<Batch> PyLoader::wait_for_next(DataLoader& loader, nb::handle prov
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
   }
-  // While the loader still has the batch, so that a handler that raises loses none: also that of a signal
-  // which came just before the batch.
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  deliver_log();
+  deliver_log();  // like signals while the loader still has the batch: a handler that raises loses none
   release_owners();
   const nb::gil_scoped_release release;
   if (!provide.is_valid()) return loader.next();
