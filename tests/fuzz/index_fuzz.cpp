@@ -5,7 +5,8 @@
 // The input names one of the intact files made at the start, then the bytes to change: byte 0 the
 // file, then for each change two bytes of position and one to xor with. Checksums are left wrong, as
 // damage leaves them: in the newer format libhdf5 finds it so; the oldest has no checksums, and there
-// every change is looked at. Files forged with right checksums crash libhdf5 1.10 itself.
+// every change is looked at. With H5FEED_FUZZ_FORGED, files of the newer format get right checksums, as
+// who means harm would give them.
 #include <hdf5.h>
 
 #include <algorithm>
@@ -24,15 +25,23 @@
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/filters/filters.hpp"
+#include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
+#include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {
+
+#ifdef H5FEED_FUZZ_FORGED
+constexpr bool kForged = true;
+#else
+constexpr bool kForged = false;
+#endif
 
 constexpr std::array<std::uint64_t, 2> kShape = {40, 6};
 
@@ -55,9 +64,16 @@ constexpr Layout kLayouts[] = {
     {false, false, kShape, {0, 0}, "none"},
 };
 
+// Bytes that have a checksum behind them.
+struct Sealed {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
 struct IntactFile {
   std::vector<std::byte> bytes;
   std::vector<std::size_t> description;  // offsets that may change
+  std::vector<Sealed> sealed;
 };
 
 // Offsets of a file that belong to the description of "x" and to its chunk index: not the file's own
@@ -84,10 +100,31 @@ std::vector<std::size_t> description_of_x(const std::filesystem::path& path,
   return offsets;
 }
 
+// The blocks of metadata in a file of the newer format: those whose checksum is found behind their signature.
+std::vector<Sealed> sealed_blocks(std::span<const std::byte> file) {
+  constexpr std::string_view kSignatures[] = {"FAHD", "FADB", "EAHD", "EAIB", "EASB",
+                                              "EADB", "BTHD", "BTIN", "BTLF", "OHDR"};
+  constexpr std::size_t kLeast = 8, kMost = 4096;
+  std::vector<Sealed> blocks;
+  for (std::size_t begin = 0; begin + kLeast <= file.size(); ++begin) {
+    const auto is_here = [&](std::string_view name) {
+      return std::memcmp(&file[begin], name.data(), name.size()) == 0;
+    };
+    if (std::ranges::none_of(kSignatures, is_here)) continue;
+    for (std::size_t end = begin + kLeast; end + 4 <= std::min(begin + kMost, file.size()); ++end) {
+      if (little_endian(file.subspan(end, 4)) != metadata_checksum(&file[begin], end - begin)) continue;
+      blocks.push_back({begin, end});
+      break;
+    }
+  }
+  return blocks;
+}
+
 // One of each chunk index, and of the flat layouts.
 std::vector<IntactFile> intact_files(const std::filesystem::path& path) {
   std::vector<IntactFile> files;
   for (const Layout& layout : kLayouts) {
+    if (kForged && !layout.latest) continue;
     std::vector<std::uint64_t> chunk(layout.chunk.begin(), layout.chunk.end());
     if (chunk[0] == 0) chunk.clear();
     {
@@ -103,6 +140,7 @@ std::vector<IntactFile> intact_files(const std::filesystem::path& path) {
     IntactFile intact;
     intact.bytes = file_bytes(path);
     intact.description = description_of_x(path, intact.bytes);
+    if (kForged) intact.sealed = sealed_blocks(intact.bytes);
     files.push_back(std::move(intact));
   }
   return files;
@@ -163,6 +201,8 @@ void fuzz_one(std::span<const std::byte> input) {
     const std::size_t offset = intact.description[reader.u16() % intact.description.size()];
     bytes[offset] ^= static_cast<std::byte>(reader.u8());
   }
+  for (const Sealed& block : intact.sealed)
+    put_little_endian(bytes, block.end, metadata_checksum(&bytes[block.begin], block.end - block.begin));
   replace_file(fixture.path, bytes);
   try {
     read_every_chunk(fixture.path);

@@ -55,9 +55,9 @@ run_target() {
   "$programs/$target" "--write-seeds=$folder/corpus"
   [ ! -f "$kept/$target.tar.xz" ] || tar -C "$folder/corpus" -xJf "$kept/$target.tar.xz"
   # Small memory limits: a decoder that allocates as much as a header claims is a finding. libhdf5 does so, and touches
-  # what it got only once it has read the file; the target of the index is therefore limited in what it touches.
+  # what it got only once it has read the file; the targets of the index are therefore limited in what they touch.
   local most_allocated=256
-  if [ "$target" = index_fuzz ]; then
+  if [[ $target == *index_fuzz ]]; then
     most_allocated=2000000
     export ASAN_OPTIONS=allocator_may_return_null=1
   fi
