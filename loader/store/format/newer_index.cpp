@@ -159,6 +159,7 @@ class NewTree {
 struct IndexedChunks {
   std::uint64_t rank = 0;
   std::uint64_t decoded_bytes = 1;  // Of a chunk
+  std::uint64_t count = 0;          // Of the dataset at its largest; 0 if not known
   bool filtered = false;            // Each has a size and a filter mask of its own
 };
 
@@ -198,6 +199,10 @@ std::string fixed_array_damage(const MetadataBytes& bytes, std::uint64_t address
   if (std::string damage = element_damage(head, address, chunks, bytes.address_bytes()); !damage.empty())
     return damage;
   const std::uint64_t elements = field_in(head, kElementsAt, bytes.length_bytes());
+  if (elements < chunks.count) {
+    return fmt::format("the array of chunks at byte {} claims {} elements, for {} chunks of the dataset",
+                       address, elements, chunks.count);
+  }
   // The file has at least one byte for each.
   if (elements <= std::max(kMostElements, bytes.left(0))) return {};
   return fmt::format("the array of chunks at byte {} claims {} elements, more than the file has bytes",
@@ -235,16 +240,24 @@ std::string new_tree_damage(const MetadataBytes& bytes, std::uint64_t address, c
   return NewTree(bytes, address).damage(records);
 }
 
-std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::byte> layout, bool filtered) {
+std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::byte> layout,
+                               const ChunkedData& data) {
   // Version, class, flags, extents and bytes of each, extents, kind of index, its parameters, its address.
   // The last extent is the size of an element.
   constexpr std::size_t kExtentsAt = 5;
   const auto extents = static_cast<std::size_t>(field_in(layout, 3, 1));
   const auto width = static_cast<std::size_t>(field_in(layout, 4, 1));
   if (extents == 0 || width == 0 || width > sizeof(std::uint64_t)) return {};  // libhdf5 refuses them
-  IndexedChunks chunks{.rank = extents - 1, .filtered = filtered};
-  for (std::size_t i = 0; i < extents; ++i)
-    chunks.decoded_bytes *= field_in(layout, kExtentsAt + i * width, width);
+  IndexedChunks chunks{.rank = extents - 1, .filtered = data.filtered};
+  if (data.extents.size() == chunks.rank) chunks.count = 1;
+  for (std::size_t i = 0; i < extents; ++i) {
+    const std::uint64_t extent = field_in(layout, kExtentsAt + i * width, width);
+    if (extent == 0) return {};  // libhdf5 refuses it
+    chunks.decoded_bytes *= extent;
+    if (i == chunks.rank || chunks.count == 0) continue;
+    const std::uint64_t along = data.extents[i] / extent + (data.extents[i] % extent != 0 ? 1 : 0);
+    if (__builtin_mul_overflow(chunks.count, along, &chunks.count)) chunks.count = ~std::uint64_t{0};
+  }
   const std::size_t kind_at = kExtentsAt + extents * width;
   const auto address = [&](std::size_t parameters) {
     return bytes.address_in(layout, kind_at + 1 + parameters);

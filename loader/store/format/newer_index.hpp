@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "store/format/object_header.hpp"
 
@@ -22,10 +23,17 @@ struct TreeRecords {
 /// node has. Reads the header and all nodes but the leaves. Throws FileError if the source cannot be read.
 std::string new_tree_damage(const MetadataBytes& bytes, std::uint64_t address, const TreeRecords& records);
 
+/// What the object header of a chunked dataset says besides its layout.
+struct ChunkedData {
+  bool filtered = false;                    ///< The chunks have filters
+  std::vector<std::uint64_t> extents = {};  ///< Largest of each dimension, now or ever; empty if not known
+};
+
 /// Returns what is wrong with the chunk index of a layout message of version 4, whose contents are `layout`:
-/// with a B-tree, see `new_tree_damage`, or with the header of an array of chunks, of which libhdf5 visits as
-/// many elements as it claims, and takes their size from it. Empty if nothing is, or if there is no such
-/// index. `filtered`: the chunks have filters. Throws FileError if the source cannot be read.
-std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::byte> layout, bool filtered);
+/// with a B-tree, see `new_tree_damage`, or with the header of an array of chunks. libhdf5 visits as many
+/// elements as an array claims, takes their size from it, and reads the elements of all chunks of the
+/// dataset. Empty if nothing is, or if there is no such index. Throws FileError if the source cannot be read.
+std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::byte> layout,
+                               const ChunkedData& data);
 
 }  // namespace h5feed

@@ -16,6 +16,7 @@
 #include "store/format/message_bounds.hpp"
 #include "store/format/newer_index.hpp"
 #include "store/format/object_header.hpp"
+#include "store/format/object_messages.hpp"
 #include "store/format/shared_message.hpp"
 #include "store/format/superblock.hpp"
 
@@ -100,7 +101,7 @@ class Structure {
       if (message.type != HeaderMessage::layout) continue;
       if (std::string damage = index_of_layout(message.body, header); !damage.empty()) return damage;
       const std::uint64_t in_chunks = element_bytes_in(message.body);
-      const std::uint64_t in_type = value_bytes_of(header);
+      const std::uint64_t in_type = value_bytes_of(bytes_, header);
       if (in_chunks != 0 && in_chunks < in_type) {
         return fmt::format("its chunks have elements of {} bytes, and its datatype of {}", in_chunks,
                            in_type);
@@ -151,7 +152,7 @@ class Structure {
     if (std::string damage = damage_elsewhere(HeaderMessage::datatype, place, {}); !damage.empty())
       return damage;
     if (!place || place->in_table) return {};
-    const std::uint64_t value_bytes = value_bytes_of(read_object_header(bytes_, place->header));
+    const std::uint64_t value_bytes = value_bytes_of(bytes_, read_object_header(bytes_, place->header));
     if (!values_beyond_attribute(body, value_bytes, widths())) return {};
     return fmt::format("an attribute of the datatype at byte {} has values that go beyond its message",
                        place->header);
@@ -177,12 +178,6 @@ class Structure {
     if (header.hazardous) return header.damage;
     const std::optional<HeaderMessage> message = first_of(header, type);
     return message ? damage_of(*message, headers) : "";
-  }
-
-  // Returns the message of this type that libhdf5 reads.
-  static std::optional<HeaderMessage> first_of(const ObjectHeader& header, unsigned type) {
-    const auto found = std::ranges::find(header.messages, type, &HeaderMessage::type);
-    return found == header.messages.end() ? std::nullopt : std::optional(*found);
   }
 
   NumberWidths widths() const { return {bytes_.address_bytes(), bytes_.length_bytes()}; }
@@ -245,9 +240,10 @@ class Structure {
     if (number_in(body, 1, 1) != kChunked) return {};
     if (version == 3) return old_chunks(number_in(body, 2, 1), 3);
     if (version != 4) return {};
-    const std::optional<HeaderMessage> filters = first_of(header, HeaderMessage::filters);
-    if (filters && filters->shared) return {};
-    return newer_index_damage(bytes_, body, filters && number_in(filters->body, 1, 1) > 0);
+    const std::optional<bool> filtered = has_filters(bytes_, header);
+    if (!filtered) return {};
+    return newer_index_damage(bytes_, body,
+                              {.filtered = *filtered, .extents = largest_extents(bytes_, header)});
   }
 
   // Returns the last extent of the chunks in a layout, the size of an element, from which libhdf5 computes
@@ -263,19 +259,6 @@ class Structure {
     if (extents == 0 || width == 0 || width > 8) return 0;
     return number_in(body, first + static_cast<std::size_t>((extents - 1) * width),
                      static_cast<std::size_t>(width));
-  }
-
-  // Returns the size of a value of the datatype in a header or of the one that it refers to; 0 if it is in
-  // the table of shared messages.
-  std::uint64_t value_bytes_of(const ObjectHeader& header) const {
-    std::optional<HeaderMessage> type = first_of(header, HeaderMessage::datatype);
-    if (type && type->shared) {
-      MessageContents contents(type->body);
-      const std::optional<SharedPlace> place = take_shared_place(contents, widths());
-      if (!place || place->in_table) return 0;
-      type = first_of(read_object_header(bytes_, place->header), HeaderMessage::datatype);
-    }
-    return type && !type->shared ? number_in(type->body, 4, 4) : 0;
   }
 
   std::optional<OldNode> node_at(const OldTree& tree, std::uint64_t address) const {

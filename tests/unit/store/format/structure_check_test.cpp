@@ -306,6 +306,10 @@ TEST_F(StoreStructure, refuses_arrays_of_more_chunks_than_can_be_visited) {
     }
     EXPECT_EQ(describe_message(), "accepted");
     const std::uint64_t array = find(extensible ? "EAHD" : "FAHD");
+    if (!extensible) {
+      put<std::uint64_t>(array + 8, 2);
+      EXPECT_THAT(describe_message(), HasSubstr(" claims 2 elements, for 3 chunks of the dataset; restore"));
+    }
     put<std::uint64_t>(array + (extensible ? 12 + 4 * 8 : 8), std::uint64_t{1} << 60);
     EXPECT_THAT(describe_message(), HasSubstr("the array of chunks at byte " + std::to_string(array) +
                                               " claims 1152921504606846976 elements, more than "));
