@@ -63,7 +63,7 @@ void MemoryBudget::refuse(std::uint64_t budget, std::uint64_t cache_bytes) const
       fmt::format("{} {} × {} B × {} {} ({})", spelled("batch_size"), batch_size_, format_count(row_bytes_),
                   slots_, slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
   if (resident_bytes_ > 0) parts += fmt::format(" + target {}", format_bytes(resident_bytes_));
-  if (table_bytes_ > 0) parts += fmt::format(" + tables of all chunks {}", format_bytes(table_bytes_));
+  if (table_bytes_ > 0) parts += fmt::format(" + {} ({})", tables_, format_bytes(table_bytes_));
   if (const std::uint64_t taken = others_.own_bytes + (shares_cache_ ? 0 : shared_by_others()); taken > 0)
     parts += fmt::format(" + other loaders of this dataset {}", format_bytes(taken));
   const bool cache_counts = rows_apart_ || cache_bytes >= chunk_bytes_;
@@ -91,7 +91,12 @@ void MemoryBudget::count_field(const Field& field, bool row_reads) {
   resident_bytes_ += field.resident.size();
   if (field.is_resident()) return;
   const std::uint64_t table = capped_product(kTableBytes, field.reader->num_chunks());
-  if (table >= kLeastTable) table_bytes_ += table;
+  if (table >= kLeastTable) {
+    const DatasetInfo& info = field.reader->info();
+    tables_ += fmt::format("{}{} chunks of {}:{}", tables_.empty() ? "tables of the " : " and the ",
+                           format_count(field.reader->num_chunks()), info.file, short_path(info.path));
+    table_bytes_ += table;
+  }
   if (row_reads) return;
   if (field.reader->info().encoded_images)
     image_bytes_ = std::max(image_bytes_, capped_product(kPixelBytes, field.reader->max_stored_bytes()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "dataset/dataset_state.hpp"
 #include "flow/resolve/loader_group.hpp"
@@ -96,6 +97,7 @@ class MemoryBudget {
   bool shares_cache_;  // lru: loaders share one cache
   std::uint64_t image_bytes_ = 0;
   std::uint64_t resident_bytes_ = 0;
+  std::string tables_;              // names the datasets of which a table is kept
   std::uint64_t table_bytes_ = 0;   // what is kept for each chunk, if there are many
   std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
   std::uint64_t read_bytes_ = 0;    // largest need of one read in addition to the chunk

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "store/format/byte_order.hpp"
+#include "store/format/superblock.hpp"
 
 namespace h5feed {
 namespace {
@@ -125,10 +126,10 @@ class NewTree {
   }
 
   std::string damage_of(const Node& node, std::size_t level) const {
-    if (bytes_.left(node.address) < node_bytes_) {
-      return fmt::format(
-          "the B-tree at byte {} has a node of {} bytes at byte {}, not all of which is in the file",
-          address_, node_bytes_, node.address);
+    // A node at the end of a file whose writer goes on, or was killed, may not be whole.
+    if (node.address == undefined_address(bytes_.address_bytes()) || node_bytes_ > bytes_.left(0)) {
+      return fmt::format("the B-tree at byte {} has a node of {} bytes at byte {}, which is not in the file",
+                         address_, node_bytes_, node.address);
     }
     const std::uint64_t most = levels_[level].most_records;
     if (node.records <= most) return {};

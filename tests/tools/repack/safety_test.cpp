@@ -239,14 +239,14 @@ TEST(Repack, prints_no_control_characters_of_names) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5");
-    file.create({.path = "/im\x1b[31m\n", .shape = {20, 4}, .chunk = {5, 4}});
+    file.create({.path = "/im\x1b[31m\n", .shape = {20, 4, 4}, .chunk = {5, 4, 4}});
   }
   for (const bool parts : {false, true}) {
     std::vector<std::string> words = {"repack", "a.h5", parts ? "c.h5" : "b.h5", "--chunk", "4"};
     if (parts) words.insert(words.end(), {"--split", "2"});
     const ProgramResult result = run_program(dir.path(), words);
     EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.out + result.err, AllOf(HasSubstr("/im?[31m? (20×4)"), Not(HasSubstr("\x1b"))));
+    EXPECT_THAT(result.out + result.err, AllOf(HasSubstr("/im?[31m? (20×4×4 u8)"), Not(HasSubstr("\x1b"))));
   }
 }
 

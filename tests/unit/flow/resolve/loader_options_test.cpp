@@ -154,7 +154,7 @@ TEST(MemoryBudget, counts_the_tables_of_very_many_chunks) {
   }
   const Dataset dataset = Dataset::open({.files = {dir / "sparse.h5"}, .data = "images"});
   EXPECT_THAT(refusal<OptionError>(dataset, {.memory_budget_bytes = 4u << 20}),
-              HasSubstr(" + tables of all chunks 8 MiB + "));
+              HasSubstr("sparse.h5:/images (8 MiB) + "));
   EXPECT_EQ(refusal<OptionError>(dataset, {.memory_budget_bytes = 9u << 20}), "accepted");
 }
 

@@ -289,7 +289,7 @@ TEST_F(StoreStructure, refuses_a_newer_tree_whose_nodes_claim_more_records_than_
   EXPECT_THAT(describe_message(), HasSubstr(" twice; restore"));
   put<std::uint64_t>(pointer, ~std::uint64_t{0});
   EXPECT_THAT(describe_message(),
-              HasSubstr("has a node of 2048 bytes at byte 18446744073709551615, not all of which"));
+              HasSubstr("has a node of 2048 bytes at byte 18446744073709551615, which is not in the file"));
 }
 
 // libhdf5 visits every element that the header of an array claims.
