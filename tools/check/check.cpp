@@ -92,14 +92,17 @@ std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries
     chunks += entry.chunks;
     bytes += entry.info->total_bytes();
   }
+  constexpr double kLong = 3600;
+  const bool suggests_less = seconds > kLong && settings.sample == 1 && !settings.deadline;
   return fmt::format(
-      "checking {}: {} numeric {}, {} {}, {} decoded{}, by h5feed on {} {} and by libhdf5 on one{}",
+      "checking {}: {} numeric {}, {} {}, {} decoded{}, by h5feed on {} {} and by libhdf5 on one{}{}",
       files_text(file, entries), datasets, datasets == 1 ? "dataset" : "datasets", format_count(chunks),
       chunks == 1 ? "chunk" : "chunks", format_bytes(bytes),
       settings.sample < 1 ? fmt::format(", {:.3g} % of them", settings.sample * 100) : "", settings.jobs,
       settings.jobs == 1 ? "thread" : "threads",
       seconds >= 1 ? fmt::format("; about {} s", format_count(static_cast<std::uint64_t>(std::ceil(seconds))))
-                   : "");
+                   : "",
+      suggests_less ? "; --sample or --time-budget checks less" : "");
 }
 
 // Reports the progress of the check: as a bar on a terminal, and as a line if the predicted time changes.

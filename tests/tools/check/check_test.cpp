@@ -358,7 +358,10 @@ TEST(Check, ends_by_ctrl_c_between_two_chunks) {
   program.send(SIGINT);
   const ProgramResult result = program.wait();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, MatchesRegex("checking a.h5: [^\n]*; about [0-9,]+ s\ninterrupted\n"));
+  EXPECT_THAT(
+      result.err,
+      MatchesRegex(
+          "checking a.h5: [^\n]*; about [0-9,]+ s; --sample or --time-budget checks less\ninterrupted\n"));
 }
 
 TEST(Check, refuses_what_it_cannot_find_or_read) {
