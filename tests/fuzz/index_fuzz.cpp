@@ -170,6 +170,9 @@ void read_every_chunk(const std::filesystem::path& path) {
     }
   }
   const auto reader = open_chunk_reader(file, info);
+  // What libhdf5 has to decode is as safe as libhdf5, which reads beyond chunks that are smaller than their
+  // checksum.
+  if (kForged && !reader->direct()) return;
   // Damaged shapes may claim terabytes: what a loader's budget refuses is not read here either.
   constexpr std::uint64_t kMaxChunks = 1000;
   constexpr std::uint64_t kMaxChunkBytes = 1 << 22;

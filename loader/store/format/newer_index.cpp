@@ -20,8 +20,10 @@ namespace {
 // A tree of that depth has more records than a file can have bytes.
 constexpr std::uint64_t kDeepestTree = 64;
 
-// More elements than that take seconds to visit; a dataset with as many chunks is not listed either.
+// As many elements as chunks that are listed (chunk_index.cpp): more take seconds to visit, and a small file
+// must not make libhdf5 visit very many.
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 26;
+constexpr std::uint64_t kElementsOfAnyFile = std::uint64_t{1} << 20;
 
 std::uint64_t field_in(std::span<const std::byte> bytes, std::size_t at, std::size_t count) {
   return at + count <= bytes.size() ? little_endian(bytes.subspan(at, count)) : 0;
@@ -205,7 +207,7 @@ std::string fixed_array_damage(const MetadataBytes& bytes, std::uint64_t address
                        address, elements, chunks.count);
   }
   // The file has at least one byte for each.
-  if (elements <= std::max(kMostElements, bytes.left(0))) return {};
+  if (elements <= kElementsOfAnyFile + bytes.left(0)) return {};
   return fmt::format("the array of chunks at byte {} claims {} elements, more than the file has bytes",
                      address, elements);
 }
@@ -230,7 +232,7 @@ std::string extensible_array_damage(const MetadataBytes& bytes, std::uint64_t ad
         address, block, pointers, bits);
   }
   const std::uint64_t elements = field_in(head, last_set_at, bytes.length_bytes());
-  if (elements <= std::max(kMostElements, bytes.left(0))) return {};
+  if (elements <= std::min(kMostElements, kElementsOfAnyFile + bytes.left(0))) return {};
   return fmt::format("the array of chunks at byte {} claims {} elements, more than can be visited", address,
                      elements);
 }
