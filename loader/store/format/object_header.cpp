@@ -87,7 +87,7 @@ class HeaderWalk {
     if (run.bytes > bytes_.left(run.address)) {
       damage(fmt::format("the object header at byte {} has {} bytes from byte {} on, more than the file",
                          address_, run.bytes, run.address),
-             false);
+             run.bytes > kMostHeaderBytes);
       return;
     }
     total_ += run.bytes;
@@ -128,7 +128,14 @@ class HeaderWalk {
     Run run{bytes_.address_in(body, 0),
             little_endian(body.subspan(bytes_.address_bytes(), bytes_.length_bytes()))};
     if (new_format_) {  // A signature before the messages, a checksum after them
-      if (run.bytes < 8 || bytes_.left(run.address) < 8) return;
+      // libhdf5 asks for as much memory as the continuation claims before it looks for it in the file.
+      if (run.bytes < 8 || bytes_.left(run.address) < 8) {
+        damage(
+            fmt::format("the object header at byte {} continues with {} bytes at byte {}, outside the file",
+                        address_, run.bytes, run.address),
+            run.bytes > kMostHeaderBytes);
+        return;
+      }
       run.address += 4;
       run.bytes -= 8;
     }

@@ -91,6 +91,25 @@ TEST_F(StoreStructure, refuses_an_object_header_that_continues_in_itself) {
                                 " continues in itself; restore the file from a good copy");
 }
 
+// libhdf5 asks for that much memory before it finds that the file ends.
+TEST_F(StoreStructure, refuses_a_newer_header_that_continues_outside_the_file) {
+  {
+    H5TestFile file(path(), {.latest = true});
+    file.create({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
+  }
+  EXPECT_EQ(describe_message(), "accepted");
+  // Signature, version, flags, four times, size of the messages; type, size and flags of each.
+  const std::uint64_t message = header_address(path(), "images") + 6 + 16 + 2;
+  const std::vector<std::byte> bytes = file_bytes(path());
+  const std::uint64_t size = little_endian(std::span(bytes).subspan(message + 1, 2));
+  ASSERT_GE(size, 16);
+  put<std::uint8_t>(message, HeaderMessage::continuation);
+  put<std::uint64_t>(message + 4, 1'000'000);
+  put<std::uint64_t>(message + 12, std::uint64_t{12} << 30);
+  EXPECT_THAT(open_message(),
+              HasSubstr("continues with 12884901888 bytes at byte 1000000, outside the file; restore"));
+}
+
 TEST_F(StoreStructure, refuses_filters_beyond_their_list) {
   {
     H5TestFile file(path());
