@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "store/format/byte_order.hpp"
 #include "store/format/superblock.hpp"
 
 namespace h5feed {
@@ -24,10 +23,6 @@ constexpr std::uint64_t kDeepestTree = 64;
 // must not make libhdf5 visit very many.
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 26;
 constexpr std::uint64_t kElementsOfAnyFile = std::uint64_t{1} << 20;
-
-std::uint64_t field_in(std::span<const std::byte> bytes, std::size_t at, std::size_t count) {
-  return at + count <= bytes.size() ? little_endian(bytes.subspan(at, count)) : 0;
-}
 
 // Returns the first `count` bytes at `address`; none if they do not begin with the signature.
 std::vector<std::byte> head_at(const MetadataBytes& bytes, std::uint64_t address, std::string_view signature,
@@ -59,9 +54,9 @@ class NewTree {
     const std::size_t root_at = 16, root_records_at = root_at + bytes_.address_bytes();
     const std::vector<std::byte> head = head_at(bytes_, address_, "BTHD", root_records_at + 2);
     if (head.empty()) return {};
-    const std::uint64_t kind = field_in(head, 5, 1), depth = field_in(head, 12, 2);
-    node_bytes_ = field_in(head, 6, 4);
-    record_bytes_ = field_in(head, 10, 2);
+    const std::uint64_t kind = number_in(head, 5, 1), depth = number_in(head, 12, 2);
+    node_bytes_ = number_in(head, 6, 4);
+    record_bytes_ = number_in(head, 10, 2);
     if (depth > kDeepestTree) return too_deep(depth);
     if (kind != expected.kind || record_bytes_ != expected.record_bytes) {
       return fmt::format(
@@ -72,7 +67,7 @@ class NewTree {
       return fmt::format("the B-tree at byte {} claims {} levels of nodes of {} bytes for records of {}",
                          address_, depth + 1, node_bytes_, record_bytes_);
     }
-    return descend({bytes_.address_in(head, root_at), field_in(head, root_records_at, 2)}, depth);
+    return descend({bytes_.address_in(head, root_at), number_in(head, root_records_at, 2)}, depth);
   }
 
  private:
@@ -147,7 +142,7 @@ class NewTree {
     for (std::uint64_t i = 0; i <= node.records; ++i) {
       const auto at = static_cast<std::size_t>(first + i * pointer);
       children.push_back({bytes_.address_in(body, at),
-                          field_in(body, at + bytes_.address_bytes(), width_for(levels_[0].most_records))});
+                          number_in(body, at + bytes_.address_bytes(), width_for(levels_[0].most_records))});
     }
   }
 
@@ -178,7 +173,7 @@ std::uint64_t element_bytes(const IndexedChunks& chunks, std::uint64_t address_b
 // Checks what the headers of both kinds of arrays begin with: signature, version, kind, bytes of an element.
 std::string element_damage(const std::vector<std::byte>& head, std::uint64_t address,
                            const IndexedChunks& chunks, std::uint64_t address_bytes) {
-  const std::uint64_t kind = field_in(head, 5, 1), bytes = field_in(head, 6, 1);
+  const std::uint64_t kind = number_in(head, 5, 1), bytes = number_in(head, 6, 1);
   const std::uint64_t expected_kind = chunks.filtered ? 1 : 0,
                       expected = element_bytes(chunks, address_bytes);
   if (kind == expected_kind && bytes == expected) return {};
@@ -201,7 +196,7 @@ std::string fixed_array_damage(const MetadataBytes& bytes, std::uint64_t address
   if (head.empty()) return {};
   if (std::string damage = element_damage(head, address, chunks, bytes.address_bytes()); !damage.empty())
     return damage;
-  const std::uint64_t elements = field_in(head, kElementsAt, bytes.length_bytes());
+  const std::uint64_t elements = number_in(head, kElementsAt, bytes.length_bytes());
   if (elements < chunks.count) {
     return fmt::format("the array of chunks at byte {} claims {} elements, for {} chunks of the dataset",
                        address, elements, chunks.count);
@@ -223,15 +218,15 @@ std::string extensible_array_damage(const MetadataBytes& bytes, std::uint64_t ad
   if (head.empty()) return {};
   if (std::string damage = element_damage(head, address, chunks, bytes.address_bytes()); !damage.empty())
     return damage;
-  const std::uint64_t bits = field_in(head, 7, 1), block = field_in(head, 9, 1);
-  const std::uint64_t pointers = field_in(head, 10, 1);
+  const std::uint64_t bits = number_in(head, 7, 1), block = number_in(head, 9, 1);
+  const std::uint64_t pointers = number_in(head, 10, 1);
   // libhdf5 writes powers of two, takes their logarithms, and allocates as many blocks as these leave.
   if (bits == 0 || bits > 64 || !std::has_single_bit(block) || !std::has_single_bit(pointers)) {
     return fmt::format(
         "the array of chunks at byte {} claims blocks of {} elements and {} pointers for numbers of {} bits",
         address, block, pointers, bits);
   }
-  const std::uint64_t elements = field_in(head, last_set_at, bytes.length_bytes());
+  const std::uint64_t elements = number_in(head, last_set_at, bytes.length_bytes());
   if (elements <= std::min(kMostElements, kElementsOfAnyFile + bytes.left(0))) return {};
   return fmt::format("the array of chunks at byte {} claims {} elements, more than can be visited", address,
                      elements);
@@ -248,13 +243,13 @@ std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::
   // Version, class, flags, extents and bytes of each, extents, kind of index, its parameters, its address.
   // The last extent is the size of an element.
   constexpr std::size_t kExtentsAt = 5;
-  const auto extents = static_cast<std::size_t>(field_in(layout, 3, 1));
-  const auto width = static_cast<std::size_t>(field_in(layout, 4, 1));
+  const auto extents = static_cast<std::size_t>(number_in(layout, 3, 1));
+  const auto width = static_cast<std::size_t>(number_in(layout, 4, 1));
   if (extents == 0 || width == 0 || width > sizeof(std::uint64_t)) return {};  // libhdf5 refuses them
   IndexedChunks chunks{.rank = extents - 1, .filtered = data.filtered};
   if (data.extents.size() == chunks.rank) chunks.count = 1;
   for (std::size_t i = 0; i < extents; ++i) {
-    const std::uint64_t extent = field_in(layout, kExtentsAt + i * width, width);
+    const std::uint64_t extent = number_in(layout, kExtentsAt + i * width, width);
     if (extent == 0) return {};  // libhdf5 refuses it
     chunks.decoded_bytes *= extent;
     if (i == chunks.rank || chunks.count == 0) continue;
@@ -266,7 +261,7 @@ std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::
     return bytes.address_in(layout, kind_at + 1 + parameters);
   };
   constexpr std::uint64_t kFixedArray = 3, kExtensibleArray = 4, kNewTree = 5;
-  switch (field_in(layout, kind_at, 1)) {
+  switch (number_in(layout, kind_at, 1)) {
     case kFixedArray:
       return fixed_array_damage(bytes, address(1), chunks);
     case kExtensibleArray:

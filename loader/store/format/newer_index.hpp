@@ -12,7 +12,7 @@
 
 namespace h5feed {
 
-/// What a version 2 B-tree holds.
+/// The kind and the size of the records in a version 2 B-tree.
 struct TreeRecords {
   unsigned kind = 0;               ///< Number of its kind in the file format
   std::uint64_t record_bytes = 0;  ///< Stored bytes of a record
@@ -23,7 +23,8 @@ struct TreeRecords {
 /// node has. Reads the header and all nodes but the leaves. Throws FileError if the source cannot be read.
 std::string new_tree_damage(const MetadataBytes& bytes, std::uint64_t address, const TreeRecords& records);
 
-/// What the object header of a chunked dataset says besides its layout.
+/// A chunked dataset as its object header describes it: filters and extents, without the layout of its
+/// chunks.
 struct ChunkedData {
   bool filtered = false;                    ///< The chunks have filters
   std::vector<std::uint64_t> extents = {};  ///< Largest of each dimension, now or ever; empty if not known

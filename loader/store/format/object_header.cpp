@@ -158,6 +158,10 @@ bool begins_with(std::span<const std::byte> bytes, std::string_view text) noexce
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
+std::uint64_t number_in(std::span<const std::byte> bytes, std::size_t at, std::size_t count) noexcept {
+  return at + count <= bytes.size() ? little_endian(bytes.subspan(at, count)) : 0;
+}
+
 std::uint64_t MetadataBytes::left(std::uint64_t address) const noexcept {
   if (address == undefined_address(block_.address_bytes)) return 0;
   const std::uint64_t bytes = source_.size() - std::min(source_.size(), block_.user_block_bytes);

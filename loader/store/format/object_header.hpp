@@ -18,6 +18,10 @@ namespace h5feed {
 /// Returns whether `bytes` begin with the signature `text`.
 bool begins_with(std::span<const std::byte> bytes, std::string_view text) noexcept;
 
+/// Returns the little-endian number of `count` bytes, at most 8, that begins at byte `at`; 0 if `bytes` end
+/// before.
+std::uint64_t number_in(std::span<const std::byte> bytes, std::size_t at, std::size_t count) noexcept;
+
 /// The metadata of a file, by addresses that begin behind its user block. Borrows the source.
 class MetadataBytes {
  public:

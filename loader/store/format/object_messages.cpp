@@ -3,18 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
 
-#include "store/format/byte_order.hpp"
 #include "store/format/message_contents.hpp"
 #include "store/format/shared_message.hpp"
 
 namespace h5feed {
 namespace {
-
-std::uint64_t value_in(std::span<const std::byte> body, std::size_t at, std::size_t count) {
-  return at + count <= body.size() ? little_endian(body.subspan(at, count)) : 0;
-}
 
 // Returns the message of this type, from another header if this one refers to it; empty if there is none, or
 // if it is in the table of shared messages.
@@ -41,25 +35,25 @@ std::optional<bool> has_filters(const MetadataBytes& bytes, const ObjectHeader& 
   if (!first_of(header, HeaderMessage::filters)) return false;
   const std::optional<HeaderMessage> filters = read_message(bytes, header, HeaderMessage::filters);
   if (!filters) return std::nullopt;
-  return value_in(filters->body, 1, 1) > 0;
+  return number_in(filters->body, 1, 1) > 0;
 }
 
 std::uint64_t value_bytes_of(const MetadataBytes& bytes, const ObjectHeader& header) {
   const std::optional<HeaderMessage> type = read_message(bytes, header, HeaderMessage::datatype);
-  return type ? value_in(type->body, 4, 4) : 0;
+  return type ? number_in(type->body, 4, 4) : 0;
 }
 
 std::vector<std::uint64_t> largest_extents(const MetadataBytes& bytes, const ObjectHeader& header) {
   const std::optional<HeaderMessage> space = read_message(bytes, header, HeaderMessage::dataspace);
   if (!space) return {};
   // Version, rank, flags; with version 1 five reserved bytes, with version 2 one of its kind.
-  const std::size_t first = value_in(space->body, 0, 1) == 1 ? 8 : 4;
-  const bool limited = (value_in(space->body, 2, 1) & 1U) != 0;
-  std::vector<std::uint64_t> extents(static_cast<std::size_t>(value_in(space->body, 1, 1)));
+  const std::size_t first = number_in(space->body, 0, 1) == 1 ? 8 : 4;
+  const bool limited = (number_in(space->body, 2, 1) & 1U) != 0;
+  std::vector<std::uint64_t> extents(static_cast<std::size_t>(number_in(space->body, 1, 1)));
   const std::size_t width = bytes.length_bytes(), limits = first + extents.size() * width;
   for (std::size_t i = 0; i < extents.size(); ++i) {
-    extents[i] = value_in(space->body, first + i * width, width);
-    if (limited) extents[i] = std::max(extents[i], value_in(space->body, limits + i * width, width));
+    extents[i] = number_in(space->body, first + i * width, width);
+    if (limited) extents[i] = std::max(extents[i], number_in(space->body, limits + i * width, width));
   }
   return extents;
 }

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "store/format/byte_order.hpp"
 #include "store/format/message_bounds.hpp"
 #include "store/format/newer_index.hpp"
 #include "store/format/object_header.hpp"
@@ -26,10 +25,6 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kMostObjects = 1024;
-
-std::uint64_t number_in(Bytes bytes, std::size_t at, std::size_t count) {
-  return at + count <= bytes.size() ? little_endian(bytes.subspan(at, count)) : 0;
-}
 
 // A tree of version 1 (HDF5 File Format Specification, section III.A.1).
 struct OldTree {

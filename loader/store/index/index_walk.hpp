@@ -35,7 +35,7 @@ class Candidates {
   std::uint64_t count_ = 0;
 };
 
-/// What a walk over an index tells.
+/// The result of a walk of libhdf5 over a chunk index: how many entries it has, and of which chunks.
 struct IndexWalk {
   bool whole = false;        ///< libhdf5 came to its end
   std::uint64_t listed = 0;  ///< Entries, if it did
