@@ -12,8 +12,8 @@
 #include "base/option_spelling.hpp"
 #include "dataset/dataset_state.hpp"
 #include "store/read/file_pool.hpp"
-#include "store/read/image_reader.hpp"
 #include "store/read/joined_reader.hpp"
+#include "store/vlen/image_reader.hpp"
 
 namespace h5feed {
 

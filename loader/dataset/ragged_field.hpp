@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "store/read/ragged_part.hpp"
+#include "store/vlen/ragged_part.hpp"
 
 namespace h5feed {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/read/heap_references.hpp"
+#include "store/vlen/heap_references.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/read/ragged_part.hpp"
+#include "store/vlen/ragged_part.hpp"
 
 #include <fmt/format.h>
 
@@ -13,9 +13,9 @@
 #include "store/format/byte_order.hpp"
 #include "store/hdf5/global_heap.hpp"
 #include "store/read/chunk_errors.hpp"
-#include "store/read/heap_references.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
+#include "store/vlen/heap_references.hpp"
 
 namespace h5feed {
 namespace {

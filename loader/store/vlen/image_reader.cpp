@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/read/image_reader.hpp"
+#include "store/vlen/image_reader.hpp"
 
 #include <fmt/format.h>
 
@@ -14,10 +14,10 @@
 #include "h5feed/error.hpp"
 #include "store/hdf5/global_heap.hpp"
 #include "store/read/chunk_errors.hpp"
-#include "store/read/heap_references.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/read/stored_chunks.hpp"
+#include "store/vlen/heap_references.hpp"
 
 namespace h5feed {
 namespace {
