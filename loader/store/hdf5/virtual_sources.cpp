@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <optional>
 #include <system_error>
 
 #include "h5feed/error.hpp"
@@ -17,31 +16,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<SelectedBox> box_of(hid_t space) {
-  std::array<hsize_t, H5S_MAX_RANK> first = {};
-  std::array<hsize_t, H5S_MAX_RANK> last = {};
+// Returns the selection if it is regular in each dimension and has a limit, else an empty one.
+Selection selection_of(hid_t space) {
+  std::array<hsize_t, H5S_MAX_RANK> start = {}, stride = {}, count = {}, block = {};
   const int rank = H5Sget_simple_extent_ndims(space);
   const hssize_t points = H5Sget_select_npoints(space);
-  // An unlimited selection has no bounds.
-  if (rank < 1 || points <= 0 || H5Sget_select_bounds(space, first.data(), last.data()) < 0)
-    return std::nullopt;
-  SelectedBox box;
-  hsize_t volume = 1;
+  // A selection without limit has no number of points.
+  if (rank < 1 || points <= 0) return {};
+  Selection selection;
+  hsize_t selected = 1;
+  const bool regular = H5Sget_select_type(space) == H5S_SEL_HYPERSLABS && H5Sis_regular_hyperslab(space) > 0;
+  if (regular) {
+    if (H5Sget_regular_hyperslab(space, start.data(), stride.data(), count.data(), block.data()) < 0)
+      return {};
+  } else {
+    // Whatever is as large as the box around it is this box.
+    if (H5Sget_select_bounds(space, start.data(), block.data()) < 0) return {};
+  }
   for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d) {
-    box.start.push_back(first[d]);
-    box.count.push_back(last[d] - first[d] + 1);
-    volume *= box.count.back();
+    selection.push_back(
+        regular
+            ? SelectedIndices{.start = start[d], .stride = stride[d], .count = count[d], .block = block[d]}
+            : SelectedIndices::run_of(start[d], block[d] - start[d] + 1));
+    if (!selection.back().valid()) return {};
+    selected *= selection.back().extent();
   }
-  if (volume != static_cast<hsize_t>(points)) return std::nullopt;
-  return box;
-}
-
-bool spans(const SelectedBox& box, std::size_t dimension, std::span<const std::uint64_t> extent) {
-  if (box.start.size() - dimension != extent.size()) return false;
-  for (std::size_t d = 0; d < extent.size(); ++d) {
-    if (box.start[dimension + d] != 0 || box.count[dimension + d] != extent[d]) return false;
-  }
-  return true;
+  if (selected != static_cast<hsize_t>(points)) return {};
+  return selection;
 }
 
 // Returns the text that `get(buffer, bytes)` writes; `get` returns its length.
@@ -92,10 +93,10 @@ std::vector<StoredMapping> read_mappings(const H5File& file, const DatasetInfo& 
       });
       const H5::DataSpace in_virtual(H5Pget_virtual_vspace(plist.getId(), i));
       const H5::DataSpace in_source(H5Pget_virtual_srcspace(plist.getId(), i));
-      mappings[i].in_virtual = box_of(in_virtual.getId());
+      mappings[i].in_virtual = selection_of(in_virtual.getId());
       // libhdf5 stores no extent for a selection of everything.
       mappings[i].whole_source = H5Sget_select_type(in_source.getId()) == H5S_SEL_ALL;
-      mappings[i].in_source = box_of(in_source.getId());
+      mappings[i].in_source = selection_of(in_source.getId());
       // The objects hold references of their own.
       H5Idec_ref(in_virtual.getId());
       H5Idec_ref(in_source.getId());
@@ -108,29 +109,6 @@ std::vector<StoredMapping> read_mappings(const H5File& file, const DatasetInfo& 
                     info.file, short_path(info.path), session.error()));
   }
 }
-
-namespace {
-
-// Returns whether the mapping consists of whole rows; if so, sets the rows in `source`.
-bool row_wise(const StoredMapping& mapping, const DatasetInfo& info, VirtualSource& source) {
-  if (!mapping.in_virtual) return false;
-  const auto inner = std::span(info.shape).first(info.file_rank()).subspan(1);
-  const SelectedBox& to = *mapping.in_virtual;
-  if (!spans(to, 1, inner)) return false;
-  source.rows = to.count.front();
-  source.whole = mapping.whole_source;
-  if (source.whole) return true;
-  if (!mapping.in_source) return false;
-  const SelectedBox& from = *mapping.in_source;
-  if (from.count.size() == to.count.size()) {
-    source.first_row = from.start.front();
-    return from.count.front() == source.rows && spans(from, 1, inner);
-  }
-  source.one_row = true;
-  return source.rows == 1 && from.count.size() + 1 == to.count.size() && spans(from, 0, inner);
-}
-
-}  // namespace
 
 fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
@@ -161,20 +139,37 @@ fs::path find_named_file(const fs::path& main_file, const std::string& name, con
   return {};
 }
 
+namespace {
+
+// Returns whether it is stored which elements of the virtual dataset come from which of the source.
+bool selects_known_elements(const StoredMapping& mapping, const DatasetInfo& info) {
+  if (mapping.in_virtual.empty() || mapping.in_virtual.size() != info.file_rank()) return false;
+  for (std::size_t d = 0; d < mapping.in_virtual.size(); ++d) {
+    if (mapping.in_virtual[d].end() > info.shape[d]) return false;
+  }
+  return mapping.whole_source || !mapping.in_source.empty();
+}
+
+}  // namespace
+
 VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info) {
   const std::vector<StoredMapping> mappings = read_mappings(file, info);
   VirtualMapping result;
-  std::vector<std::pair<std::uint64_t, std::size_t>> order;  // first virtual row, mapping
+  if (info.file_rank() == 0) result.other_reason = "it is a virtual dataset of one element";
   for (std::size_t i = 0; i < mappings.size(); ++i) {
     const StoredMapping& mapping = mappings[i];
-    VirtualSource source;
-    const bool simple = info.file_rank() > 0 && row_wise(mapping, info, source);
-    if (!simple) result.other_reason = "it is a virtual dataset whose sources are not runs of whole rows";
+    if (!selects_known_elements(mapping, info))
+      result.other_reason = "it is a virtual dataset whose sources are not regular selections";
     // A name pattern that stands for any number of files cannot be missing.
-    const bool pattern = !mapping.in_virtual && mapping.file.find('%') != std::string::npos;
-    source.file =
-        mapping.file == "." ? file.path() : find_named_file(file.path(), mapping.file, "HDF5_VDS_PREFIX");
-    source.path = mapping.dataset;
+    const bool pattern = mapping.in_virtual.empty() && mapping.file.find('%') != std::string::npos;
+    VirtualSource source{.number = i,
+                         .file = mapping.file == "."
+                                     ? file.path()
+                                     : find_named_file(file.path(), mapping.file, "HDF5_VDS_PREFIX"),
+                         .path = mapping.dataset,
+                         .to = mapping.in_virtual,
+                         .from = mapping.whole_source ? Selection() : mapping.in_source,
+                         .whole = mapping.whole_source};
     if (source.file.empty() && !pattern) {
       throw FileError(
           fmt::format("{}:{}: source {} of the virtual dataset, {}, is missing; put it next to the file, or "
@@ -191,24 +186,7 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
           info.file, short_path(info.path), i, mapping.file));
     }
     result.sources.push_back(std::move(source));
-    if (mapping.in_virtual) order.emplace_back(mapping.in_virtual->start.front(), result.sources.size() - 1);
   }
-  if (!result.other_reason.empty()) return result;
-  std::ranges::sort(order);
-  std::uint64_t row = 0;
-  std::vector<VirtualSource> sorted;
-  sorted.reserve(order.size());
-  for (const auto& [first, number] : order) {
-    if (first != row) {
-      result.other_reason = "it is a virtual dataset whose sources leave rows out or overlap";
-      return result;
-    }
-    row += result.sources[number].rows;
-    sorted.push_back(result.sources[number]);
-  }
-  result.sources = std::move(sorted);
-  if (row != info.rows())
-    result.other_reason = "it is a virtual dataset whose sources leave rows out or overlap";
   return result;
 }
 

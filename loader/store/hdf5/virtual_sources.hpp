@@ -2,58 +2,47 @@
 // The source datasets of a virtual dataset.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "store/format/selection.hpp"
 #include "store/hdf5/h5_file.hpp"
 
 namespace h5feed {
 
-/// Consecutive rows of a virtual dataset that come from one source.
+/// A source of a virtual dataset, and which elements come from it.
 struct VirtualSource {
-  std::filesystem::path file;   ///< Path of the source file
-  std::string path;             ///< Path of the source dataset in `file`
-  std::uint64_t first_row = 0;  ///< First row in the source; 0 if the source is one row as a whole
-  std::uint64_t rows = 0;       ///< Number of rows
-  /// The mapping covers the whole source, whose shape is not stored: it has either `rows` rows, or one
-  /// dimension less and is one row.
-  bool whole = false;
-  bool one_row = false;  ///< The source has one dimension less and is one row as a whole
+  std::size_t number = 0;      ///< Number of the mapping, as stored
+  std::filesystem::path file;  ///< Path of the source file
+  std::string path;            ///< Path of the source dataset in `file`
+  Selection to;  ///< Elements of the virtual dataset, of its rank in the file; empty if they are not regular
+  Selection from;      ///< Elements of the source; empty if they are not regular, or all of them
+  bool whole = false;  ///< All of the source is selected; its shape is not stored
 };
 
 /// The sources of a virtual dataset.
 struct VirtualMapping {
-  std::vector<VirtualSource> sources;  ///< In row order if `other_reason` is empty, else as stored
-  /// Why the sources are not consecutive runs of whole rows, in a few words; empty if they are.
+  std::vector<VirtualSource> sources;  ///< As stored
+  /// Why the elements cannot be taken from the sources one by one, in a few words; empty if they can.
   std::string other_reason;
-};
-
-/// A selection of elements that consists of one box of at least one dimension.
-struct SelectedBox {
-  std::vector<std::uint64_t> start;
-  std::vector<std::uint64_t> count;  ///< Extents, as many as `start` has
 };
 
 /// One mapping of a virtual dataset, as stored.
 struct StoredMapping {
-  std::string file;                       ///< Name of the source file
-  std::string dataset;                    ///< Path in it
-  std::optional<SelectedBox> in_virtual;  ///< Empty for a selection that is no box
-  std::optional<SelectedBox> in_source;   ///< Empty for a selection that is no box
-  bool whole_source = false;              ///< The whole source is selected, whose extent is not stored
+  std::string file;           ///< Name of the source file
+  std::string dataset;        ///< Path in it
+  Selection in_virtual;       ///< Empty for a selection that is not regular, or without limit
+  Selection in_source;        ///< Likewise
+  bool whole_source = false;  ///< The whole source is selected, whose extent is not stored
 };
 
 template <>
-struct WireMembers<SelectedBox> {
-  static auto of(auto& v) { return std::tie(v.start, v.count); }
-  /// Returns whether it has as many extents as starts, and at least one.
-  static bool valid(const SelectedBox& box) {
-    return !box.start.empty() && box.start.size() == box.count.size();
-  }
+struct WireMembers<SelectedIndices> {
+  static auto of(auto& v) { return std::tie(v.start, v.stride, v.count, v.block); }
+  static bool valid(const SelectedIndices& indices) { return indices.valid(); }
 };
 
 template <>

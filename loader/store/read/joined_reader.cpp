@@ -306,7 +306,8 @@ std::shared_ptr<const ChunkReader> join_readers(std::vector<JoinedPart> parts, s
   std::vector<RowLayout::Run> runs;
   runs.reserve(parts.size());
   for (JoinedPart& part : parts) {
-    if (!same_chunks) part.reader = std::make_shared<const WholeRowsReader>(std::move(part.reader));
+    if (!same_chunks && !same_inner(part.reader->chunk_shape(), whole.shape))
+      part.reader = std::make_shared<const WholeRowsReader>(std::move(part.reader));
     const std::vector<std::uint64_t>& own = part.reader->chunk_shape();
     if (chunk_shape.empty()) chunk_shape = own;
     if (part.rows > 0) chunk_shape.front() = std::max(chunk_shape.front(), own.front());

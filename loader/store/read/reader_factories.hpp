@@ -18,7 +18,7 @@ class FilePool;
 
 /// Settings of `open_chunk_reader`.
 struct ReaderSettings {
-  /// Opens the sources of virtual datasets, which are then read directly if they are runs of whole rows.
+  /// Opens the sources of virtual datasets, which are then read directly if their selections are regular.
   /// Null: virtual datasets are read through libhdf5, after a check that their sources exist.
   std::shared_ptr<FilePool> pool = {};
   bool log_fallback = true;  ///< Log why a dataset is read through libhdf5

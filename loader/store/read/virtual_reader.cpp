@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual datasets of whole rows, read from their sources.
+// Virtual datasets, read from their sources.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "store/read/file_pool.hpp"
 #include "store/read/joined_reader.hpp"
 #include "store/read/reader_factories.hpp"
+#include "store/read/virtual_parts.hpp"
 
 namespace h5feed {
 namespace {
@@ -34,7 +37,8 @@ namespace {
   }
 }
 
-// Returns the file of a source; usually that of the previous source.
+// The files and readers of the sources. The file is usually that of the previous source, and each dataset is
+// opened once.
 class Sources {
  public:
   explicit Sources(std::shared_ptr<H5File> main) : last_(std::move(main)) {}
@@ -44,8 +48,14 @@ class Sources {
     return last_;
   }
 
+  // Returns the reader of the source, which is null before it is assigned.
+  std::shared_ptr<const ChunkReader>& reader(const VirtualSource& source) {
+    return readers_[{source.file.string(), source.path}];
+  }
+
  private:
   std::shared_ptr<H5File> last_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<const ChunkReader>> readers_;
 };
 
 // Copies the sources together, so that a lack of space is found before the first is copied.
@@ -58,32 +68,65 @@ void prepare_sources(FilePlaces& places, const VirtualMapping& mapping) {
   places.prepare(files);
 }
 
-// Returns whether the source has fewer rows than are mapped from it; for a wholly mapped source, whose shape
-// may differ from the rows it becomes, fewer elements.
-bool too_short(const DatasetInfo& source, const VirtualSource& wanted, const DatasetInfo& whole) {
-  if (wanted.one_row || source.shape.empty()) return false;
-  if (!wanted.whole)
-    return wanted.first_row > source.rows() || wanted.rows > source.rows() - wanted.first_row;
-  return source.total_bytes() / size_of(source.dtype) <
-         wanted.rows * (whole.row_bytes() / size_of(whole.dtype));
+// Adds the dimension of the values of an element, which the file does not have.
+Selection with_values(Selection selection, const DatasetInfo& info) {
+  if (info.values_per_element > 1) selection.push_back(SelectedIndices::run_of(0, info.values_per_element));
+  return selection;
 }
 
-// Returns whether rows of the source are rows of the virtual dataset without conversion. Throws DatasetError
-// if the source has fewer rows than are mapped from it: libhdf5 would return fill values.
-bool fits(const DatasetInfo& source, VirtualSource& wanted, const DatasetInfo& whole) {
-  const std::vector<std::uint64_t> inner(whole.shape.begin() + 1, whole.shape.end());
-  if (wanted.whole) wanted.one_row = source.shape == inner && wanted.rows == 1;
-  if (too_short(source, wanted, whole)) {
-    throw DatasetError(
-        fmt::format("{}:{} has {} rows, the virtual dataset takes {} from row {} on; complete it",
-                    source.file, source.path, source.rows(), wanted.rows, wanted.first_row));
+// Returns which elements of the source are selected; if its shape is not stored, all of them.
+Selection selected_from(const DatasetInfo& source, const VirtualSource& wanted) {
+  if (!wanted.whole) return with_values(wanted.from, source);
+  Selection all;
+  for (const std::uint64_t extent : source.shape) all.push_back(SelectedIndices::run_of(0, extent));
+  return all;
+}
+
+// Returns "6 rows, the virtual dataset takes 8 from row 0 on" if the source has fewer elements than are taken
+// from it, for which libhdf5 would return fill values; else an empty text.
+std::string shortage(const DatasetInfo& source, const VirtualSource& wanted) {
+  const auto text = [&](std::size_t d, std::uint64_t taken, std::uint64_t first) {
+    const std::string what = d == 0 ? "row" : "element";
+    return fmt::format("{} {}s{}, the virtual dataset takes {} from {} {} on", source.shape[d], what,
+                       d == 0 ? "" : fmt::format(" in dimension {}", d), taken, what, first);
+  };
+  if (wanted.whole) {
+    std::uint64_t elements = 1;
+    std::uint64_t taken = 1;
+    for (const std::uint64_t extent : source.shape) elements *= extent;
+    for (const SelectedIndices& indices : with_values(wanted.to, source)) taken *= indices.extent();
+    return source.shape.empty() || elements >= taken ? "" : text(0, wanted.to.front().extent(), 0);
   }
-  if (wanted.whole && !wanted.one_row && source.rows() != wanted.rows) return false;
+  if (wanted.from.size() != source.file_rank()) return {};
+  for (std::size_t d = 0; d < wanted.from.size(); ++d) {
+    const SelectedIndices& taken = wanted.from[d];
+    if (taken.end() > source.shape[d]) return text(d, taken.end() - taken.start, taken.start);
+  }
+  return {};
+}
+
+void refuse_short(const DatasetInfo& source, const VirtualSource& wanted) {
+  if (const std::string text = shortage(source, wanted); !text.empty())
+    throw DatasetError(fmt::format("{}:{} has {}; complete it", source.file, source.path, text));
+}
+
+// A file beside its SWMR writer is read as far as its rows are complete.
+void refuse_unwritten(const H5File& file, const DatasetInfo& written, const VirtualSource& wanted) {
+  if (!file.swmr_writer()) return;
+  if (const std::string text = shortage(written, wanted); !text.empty()) {
+    throw DatasetError(fmt::format(
+        "{}:{} has, as far as it is complete, {}; open it again when its SWMR writer has completed more",
+        written.file, written.path, text));
+  }
+}
+
+// Returns whether elements of the source are elements of the virtual dataset without conversion.
+bool fits(const DatasetInfo& source, const VirtualSource& wanted, const DatasetInfo& whole) {
   if (source.dtype != whole.dtype || source.values_per_element != whole.values_per_element) return false;
   if (source.bits != whole.bits) return false;
-  if (wanted.one_row) return source.shape == inner;
-  return source.shape.size() == whole.shape.size() &&
-         std::vector(source.shape.begin() + 1, source.shape.end()) == inner;
+  const Selection from = selected_from(source, wanted);
+  return from.size() == source.shape.size() && std::ranges::all_of(from, &SelectedIndices::valid) &&
+         dimensions_correspond(with_values(wanted.to, whole), from);
 }
 
 }  // namespace
@@ -91,22 +134,23 @@ bool fits(const DatasetInfo& source, VirtualSource& wanted, const DatasetInfo& w
 std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
                                                 const ReaderSettings& settings) {
   VirtualMapping mapping = read_virtual_mapping(*file, info);
-  std::vector<JoinedPart> parts;
+  std::vector<SourceMapping> mapped;
   Sources sources(file);
   ReaderSettings inner = settings;
   if (++inner.depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
   // Even if one source does not fit, the others may still be too short.
-  const bool rows_follow = mapping.other_reason.empty();
+  const bool known = mapping.other_reason.empty();
   // libhdf5 reads the sources itself, where they are.
   const auto in_place = std::make_shared<FilePool>(FilePlaces(), file->isolation());
-  if (rows_follow) prepare_sources(settings.pool->places(), mapping);
-  for (std::size_t i = 0; i < mapping.sources.size(); ++i) {
-    VirtualSource& source = mapping.sources[i];
+  if (known) prepare_sources(settings.pool->places(), mapping);
+  for (const VirtualSource& source : mapping.sources) {
     try {
       const std::shared_ptr<H5File>& opened =
           sources.open(source, mapping.other_reason.empty() ? *settings.pool : *in_place);
-      DatasetInfo own = opened->describe(source.path);
-      if (rows_follow && !fits(own, source, info))
+      std::shared_ptr<const ChunkReader>& reader = sources.reader(source);
+      DatasetInfo own = reader != nullptr ? reader->info() : opened->describe(source.path);
+      if (known && reader == nullptr) refuse_short(own, source);
+      if (known && !fits(own, source, info))
         mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
       if (!mapping.other_reason.empty()) {
         // It would open the source as it has opened the virtual dataset's file, and return fill values.
@@ -123,24 +167,18 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
         if (own.layout == StorageLayout::virtual_dataset) open_virtual(opened, own, inner);
         continue;
       }
-      auto reader = settings.pool->reader(opened, std::move(own), inner);
-      const DatasetInfo& written = reader->info();
-      if (opened->swmr_writer() && too_short(written, source, info)) {
-        throw DatasetError(
-            fmt::format("{}:{} has {} complete rows, the virtual dataset takes {} from row {} "
-                        "on; open it again when its SWMR writer has completed them",
-                        written.file, written.path, written.rows(), source.rows, source.first_row));
-      }
-      if (source.one_row) reader = as_one_row(std::move(reader));
-      parts.push_back({std::move(reader), source.first_row, source.rows});
+      Selection from = selected_from(own, source);
+      if (reader == nullptr) reader = settings.pool->reader(opened, std::move(own), inner);
+      refuse_unwritten(*opened, reader->info(), source);
+      mapped.push_back({reader, with_values(source.to, info), std::move(from)});
     } catch (const Error&) {
-      rethrow_for_source(info, i, inner.depth);
+      rethrow_for_source(info, source.number, inner.depth);
     }
   }
-  if (mapping.other_reason.empty() && !parts.empty())
-    return join_readers(std::move(parts), info.file, info.path);
-  return open_fallback(
-      file, info, mapping.other_reason.empty() ? "it is a virtual dataset" : mapping.other_reason, settings);
+  if (!mapping.other_reason.empty()) return open_fallback(file, info, mapping.other_reason, settings);
+  std::vector<JoinedPart> parts = parts_of_rows(info, std::move(mapped));
+  if (parts.empty()) return open_fallback(file, info, "it is a virtual dataset without rows", settings);
+  return join_readers(std::move(parts), info.file, info.path);
 }
 
 }  // namespace h5feed
