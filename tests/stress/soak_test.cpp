@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eight threads make loaders over the same and different files, check what they deliver and drop them, while
-// the program itself uses libhdf5. Between the rounds nothing of h5feed is left; then memory, descriptors and
-// threads are counted, and must not grow.
+// the program itself uses libhdf5. Some have their metadata read by another process (isolation = process).
+// Between the rounds nothing of h5feed is left; then memory, descriptors, threads and processes are counted,
+// and must not grow.
 //   H5FEED_TEST_SECONDS=3600 soak_test      takes so long; default 5 s
 //   H5FEED_TEST_SEED=17                     begins with this seed; default 1
 //   H5FEED_TEST_JSON=OUT.json               writes the counts of each round
@@ -10,11 +11,13 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 #include <malloc.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -56,11 +59,17 @@ std::int64_t entries_of(const char* folder) {
   return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
 }
 
+bool has_children() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
 // What the process holds at a moment at which no loader exists.
 struct Holdings {
   std::uint64_t resident_bytes = 0;
   std::int64_t descriptors = 0;
   std::int64_t threads = 0;
+  bool processes = false;  // Whether it has a child, if only one that was not waited for
 
   static Holdings now() {
     malloc_trim(0);  // pages that the allocator only keeps in reserve do not count
@@ -68,7 +77,7 @@ struct Holdings {
     std::uint64_t size = 0, resident = 0;
     in >> size >> resident;
     return {resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)), entries_of("/proc/self/fd"),
-            entries_of("/proc/self/task")};
+            entries_of("/proc/self/task"), has_children()};
   }
 };
 
@@ -122,6 +131,13 @@ DataLoaderOptions draw_options(Draw& draw, bool chunked) {
   options.cache_policy = draw.any({CachePolicy::lru, CachePolicy::clairvoyant, CachePolicy::keep_first});
   options.drop_last = draw.one_in(4);
   return options;
+}
+
+Dataset open_own(const SampleSet& set, Draw& draw) {
+  return Dataset::open({.files = {set.path()},
+                        .data = "images",
+                        .target = "labels",
+                        .isolation = draw.any({Isolation::none, Isolation::process})});
 }
 
 // Takes epochs of one loader, perhaps left early, and compares every sample with what was written.
@@ -184,8 +200,8 @@ class Soak : public testing::Test {
             [&, draw = Draw(seed * kThreads + static_cast<std::uint64_t>(number))]() mutable {
               const auto set =
                   static_cast<std::size_t>(draw.number(0, static_cast<std::int64_t>(sets_.size()) - 1));
-              train(sets_[set], draw.one_in(3) ? open(sets_[set]) : shared[set], set != Sets::kContiguous,
-                    draw);
+              train(sets_[set], draw.one_in(3) ? open_own(sets_[set], draw) : shared[set],
+                    set != Sets::kContiguous, draw);
               ++loaders_;
             },
             end);
@@ -244,8 +260,9 @@ TEST_F(Soak, holds_no_more_at_its_end_than_at_its_beginning) {
     run_round(seed++, Clock::now() + round);
     held.push_back(Holdings::now());
     rounds.push_back(fmt::format(
-        R"({{"seconds": {:.0f}, "loaders": {}, "resident_bytes": {}, "descriptors": {}, "threads": {}}})",
-        elapsed(), loaders(), held.back().resident_bytes, held.back().descriptors, held.back().threads));
+        R"({{"seconds": {:.0f}, "loaders": {}, "resident_bytes": {}, "descriptors": {}, "threads": {}, "processes": {}}})",
+        elapsed(), loaders(), held.back().resident_bytes, held.back().descriptors, held.back().threads,
+        held.back().processes ? 1 : 0));
     if (!json.empty()) std::ofstream(json) << fmt::format("[\n{}\n]\n", fmt::join(rounds, ",\n"));
   }
   ASSERT_EQ(mistake(), "") << "in a round before seed " << seed;
@@ -254,6 +271,7 @@ TEST_F(Soak, holds_no_more_at_its_end_than_at_its_beginning) {
   for (const Holdings& each : held) {
     EXPECT_EQ(each.descriptors, first.descriptors);
     EXPECT_EQ(each.threads, first.threads);
+    EXPECT_FALSE(each.processes);
   }
 #if !defined(H5FEED_ADDRESS_SANITIZER) && !defined(H5FEED_THREAD_SANITIZER)  // they keep what is freed
   std::uint64_t early = 0, late = 0;

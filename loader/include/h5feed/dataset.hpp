@@ -156,9 +156,9 @@ struct DatasetOptions {
   /// copies what is not there yet or has changed (size, modification time, inode), and blocks meanwhile;
   /// processes of one user and host that open the same files wait for one copy. Messages and origins name the
   /// original files, and saved states fit both. At least 5 % of the directory's file system, at most 1 GiB,
-  /// stays free. Data that refers to other files, except virtual datasets of whole rows, is read from the
-  /// original files. Throws FileError if the directory does not exist or cannot be written, if its space does
-  /// not suffice, or if a file changes while it is copied. Empty: files are read where they are.
+  /// stays free. Data that refers to other files, except virtual datasets of regular selections, is read from
+  /// the original files. Throws FileError if the directory does not exist or cannot be written, if its space
+  /// does not suffice, or if a file changes while it is copied. Empty: files are read where they are.
   std::filesystem::path stage_dir = {};
   /// Which process calls libhdf5 for the files. With `Isolation::process`, calls throw IsolationError if that
   /// process crashes, exceeds a limit or answers with nonsense, and FileError if it cannot be started. It
@@ -214,10 +214,10 @@ class H5FEED_EXPORT Dataset {
   /// Opens the dataset. Blocks while it reads the metadata and all of each small field (at most 64 MiB
   /// decoded). Takes no file lock. Of several files, each is open only while it is read: at most half the
   /// file descriptors that the process may have, 16,384 at most, stay open, and other files are reopened on
-  /// demand. Virtual datasets of whole rows are read from their sources. Time and memory are linear in the
-  /// number of datasets. Throws FileError if a file cannot be opened or read, DatasetError if a dataset is
-  /// missing or cannot provide samples, ChunkError if a resident field cannot be decoded, OptionError if an
-  /// option is invalid.
+  /// demand. Virtual datasets of regular selections are read from their sources. Time and memory are linear
+  /// in the number of datasets. Throws FileError if a file cannot be opened or read, DatasetError if a
+  /// dataset is missing or cannot provide samples, ChunkError if a resident field cannot be decoded,
+  /// OptionError if an option is invalid.
   static Dataset open(const DatasetOptions& options);
 
   /// Copies the handle, which shares the state. A move also copies, so that a moved-from handle stays usable.
