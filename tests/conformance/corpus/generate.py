@@ -129,7 +129,7 @@ if hdf5plugin:
             FILTERS[name] = [(made.filter_id, tuple(made.filter_options))]
 
 AXES: dict[str, list[Any]] = {
-    "layout": ["contiguous", "compact", "external", "virtual, whole rows", "virtual, columns", *CHUNKS],
+    "layout": ["contiguous", "compact", "external", "virtual, whole rows", "virtual, columns", "virtual, rows in turn", *CHUNKS],
     "filters": list(FILTERS), "type": [*NUMBERS, *OTHER_TYPES],
     "shape": [EVERY_ROW, (13,), (13, 7), (3, 4, 5, 6, 2), (1,), (1, 1, 1), (), (0, 4)],
     "values": ["all", "some", "none"], "fill": ["default", "defined", "undefined"],
@@ -158,6 +158,8 @@ def is_valid(case: Case) -> bool:
     if case.shape == () and (chunked or "virtual" in case.layout):
         return False
     if elements == 0 and case.layout != "contiguous" or len(case.shape) < 2 and case.layout in ("B-tree v2", "virtual, columns"):
+        return False
+    if case.layout == "virtual, rows in turn" and case.shape[0] < 2:
         return False
     if case.layout != "contiguous" and case.type == "string of variable length":
         return False
@@ -237,6 +239,10 @@ def write_virtual(file: h5py.File, case: Case, values: np.ndarray) -> None:
     source = h5py.VirtualSource(".", "source", case.shape)
     if case.layout == "virtual, columns":
         layout[:, : case.shape[1] // 2] = source[:, : case.shape[1] // 2]
+    elif case.layout == "virtual, rows in turn":
+        half = (case.shape[0] + 1) // 2
+        layout[::2] = source[:half]
+        layout[1::2] = source[half:]
     else:
         layout[...] = source
     file.create_virtual_dataset("x", layout)

@@ -80,6 +80,21 @@ TEST(Wire, refuses_a_description_that_contradicts_itself) {
   EXPECT_TRUE(refuses([](DatasetInfo& info) { info.filters.resize(33); }));
 }
 
+TEST(Wire, refuses_selections_that_are_none_or_exceed_any_dataset) {
+  const auto received_of = [](SelectedIndices indices) {
+    return received<SelectedIndices>(encoded(indices));
+  };
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
+  EXPECT_EQ(received_of({3, 4, 5, 2}), "accepted");
+  EXPECT_EQ(received_of({kMost - 1, 0, 1, 1}), "accepted");
+  for (const SelectedIndices& wrong :
+       {SelectedIndices{0, 1, 0, 1}, SelectedIndices{0, 1, 1, 0}, SelectedIndices{0, 2, 2, 3},
+        SelectedIndices{0, 0, 2, 1}, SelectedIndices{kMost, 1, 1, 1}, SelectedIndices{1, 1, 1, kMost},
+        SelectedIndices{0, kMost, 3, 1}, SelectedIndices{0, ~std::uint64_t{0}, 2, 1},
+        SelectedIndices{0, 1, ~std::uint64_t{0}, 1}})
+    EXPECT_EQ(received_of(wrong), "values that contradict each other") << wrong.start << " " << wrong.count;
+}
+
 TEST(Wire, refuses_bytes_that_end_too_early_and_bytes_behind_the_end) {
   std::vector<std::byte> bytes = encoded(some_info());
   for (std::size_t size = 0; size < bytes.size(); ++size)
