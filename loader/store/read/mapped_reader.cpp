@@ -237,7 +237,7 @@ class MappedReader final : public UnfetchedChunkReader {
     fill_with(info_.fill_value, out.first(rows.count() * info_.row_bytes()));
     cost.decode_ns += now_ns() - begin;
     // Taken, because a source may be put together likewise and use the same place.
-    Decoded decoded{.values = std::move(scratch.part)};
+    Decoded decoded{.values = std::exchange(scratch.part, {})};
     for (const std::size_t number : mappings_of(rows)) {
       const Mapped& mapped = mappings_[number];
       mapped.for_each_chunk(rows, steps_, [&](std::uint64_t from_chunk, const Copy& copy) {
