@@ -149,7 +149,8 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
           sources.open(source, mapping.other_reason.empty() ? *settings.pool : *in_place);
       std::shared_ptr<const ChunkReader>& reader = sources.reader(source);
       DatasetInfo own = reader != nullptr ? reader->info() : opened->describe(source.path);
-      if (known && reader == nullptr) refuse_short(own, source);
+      if (known && reader != nullptr) refuse_unwritten(*opened, own, source);
+      if (known) refuse_short(own, source);
       if (known && !fits(own, source, info))
         mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
       if (!mapping.other_reason.empty()) {

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,20 +61,46 @@ SelectedIndices run(std::uint64_t first, std::uint64_t number) {
   return SelectedIndices::run_of(first, number);
 }
 
+std::size_t elements_of(const Shape& shape) {
+  std::size_t elements = 1;
+  for (const std::uint64_t extent : shape) elements *= extent;
+  return elements;
+}
+
+std::vector<std::uint16_t> numbers_of(std::span<const std::byte> bytes) {
+  std::vector<std::uint16_t> numbers(bytes.size() / sizeof(std::uint16_t));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+// Returns the places of the selected elements in an array of `shape`, in row-major order.
+std::vector<std::size_t> places_of(const Shape& shape, const Selection& selection) {
+  std::vector<std::size_t> places = {0};
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    std::vector<std::size_t> next;
+    for (const std::size_t place : places) {
+      for (std::uint64_t number = 0; number < selection[d].extent(); ++number)
+        next.push_back(place * shape[d] + selection[d].at(number));
+    }
+    places = std::move(next);
+  }
+  return places;
+}
+
 class VirtualSelections : public testing::Test {
  protected:
   static constexpr std::uint16_t kFill = 4711;
 
   // Writes random values of uint16; chunks, if any, are compressed.
-  void source(const std::string& name, const Shape& shape, const Shape& chunk = {},
-              hid_t type = H5T_STD_U16LE) {
-    std::size_t bytes = sizeof(std::uint16_t);
-    for (const std::uint64_t extent : shape) bytes *= extent;
+  std::vector<std::uint16_t> source(const std::string& name, const Shape& shape, const Shape& chunk = {},
+                                    hid_t type = H5T_STD_U16LE) {
+    const std::vector<std::byte> bytes = random_bytes(elements_of(shape) * sizeof(std::uint16_t), seed_++);
     H5TestFile file(dir_ / name);
     TestDataset dataset{.file_type = type, .shape = shape, .chunk = chunk};
     if (!chunk.empty()) dataset.filters = {gzip_filter(1)};
     file.create(dataset);
-    file.write("x", random_bytes(bytes, seed_++));
+    file.write("x", bytes);
+    return numbers_of(bytes);
   }
 
   void make(const std::string& name, const Shape& shape, const std::vector<Piece>& pieces) {
@@ -352,26 +380,38 @@ class RandomPieces {
   std::mt19937 random_;
 };
 
-TEST_F(VirtualSelections, at_random_have_the_values_that_libhdf5_reads) {
+TEST_F(VirtualSelections, at_random_have_the_values_of_the_last_source_that_has_them) {
   for (unsigned seed = 1; seed <= 150; ++seed) {
     RandomPieces random(seed);
     const Shape shape = random.shape();
+    std::vector<std::uint16_t> expected(elements_of(shape), kFill);
+    std::vector<bool> has_source(expected.size());
     std::vector<Piece> pieces;
     for (std::uint64_t i = random.number(1, 5); i > 0; --i) {
       const std::string name = fmt::format("s{}-{}.h5", seed, i);
       Selection to = random.within(shape);
       auto [source_shape, from] = random.source_of(to);
-      source(name, source_shape, random.chunk_of(source_shape),
-             random.one_in(4) ? H5T_STD_U16BE : H5T_STD_U16LE);
+      const std::vector<std::uint16_t> values = source(name, source_shape, random.chunk_of(source_shape),
+                                                       random.one_in(4) ? H5T_STD_U16BE : H5T_STD_U16LE);
+      const std::vector<std::size_t> places = places_of(shape, to), origins = places_of(source_shape, from);
+      ASSERT_EQ(places.size(), origins.size());
+      for (std::size_t k = 0; k < places.size(); ++k) {
+        expected[places[k]] = values[origins[k]];
+        has_source[places[k]] = true;
+      }
       pieces.push_back({name, "x", std::move(source_shape), std::move(to), std::move(from)});
     }
     const std::string name = fmt::format("v{}.h5", seed);
     make(name, shape, pieces);
-    const std::vector<std::byte> expected = read_through_libhdf5(dir_ / name, "x");
+    const std::vector<std::uint16_t> by_libhdf5 = numbers_of(read_through_libhdf5(dir_ / name, "x"));
     const Dataset dataset = open(name);
     EXPECT_TRUE(reader_of(dataset).direct()) << seed << ": " << reader_of(dataset).fallback_reason();
     const ByteBuffer values = read_all(reader_of(dataset), 1);
-    EXPECT_TRUE(std::ranges::equal(values.span(), expected)) << "seed " << seed;
+    EXPECT_EQ(numbers_of(values.span()), expected) << "seed " << seed;
+    // Where sources overlap, libhdf5 leaves memory as it was instead of writing the fill value.
+    for (std::size_t k = 0; k < expected.size(); ++k) {
+      if (has_source[k]) ASSERT_EQ(by_libhdf5[k], expected[k]) << "seed " << seed << ", element " << k;
+    }
   }
 }
 
