@@ -114,8 +114,9 @@ TEST(RandomVirtual, has_the_values_of_the_last_source_that_has_them) {
       const std::string name = fmt::format("s{}-{}.h5", seed, i);
       Selection to = random.within(shape);
       auto [source_shape, from] = random.source_of(to);
-      const std::vector<std::uint16_t> values = source(name, source_shape, random.chunk_of(source_shape),
-                                                       random.one_in(4) ? H5T_STD_U16BE : H5T_STD_U16LE);
+      const std::vector<std::uint16_t> values =
+          files.source(name, source_shape, random.chunk_of(source_shape),
+                       random.one_in(4) ? H5T_STD_U16BE : H5T_STD_U16LE);
       const std::vector<std::size_t> places = places_of(shape, to), origins = places_of(source_shape, from);
       ASSERT_EQ(places.size(), origins.size());
       for (std::size_t k = 0; k < places.size(); ++k) {
@@ -136,7 +137,9 @@ TEST(RandomVirtual, has_the_values_of_the_last_source_that_has_them) {
     EXPECT_EQ(numbers_of(values.span()), expected) << "seed " << seed;
     // Where sources overlap, libhdf5 leaves memory as it was instead of writing the fill value.
     for (std::size_t k = 0; k < expected.size(); ++k) {
-      if (has_source[k]) ASSERT_EQ(by_libhdf5[k], expected[k]) << "seed " << seed << ", element " << k;
+      if (has_source[k]) {
+        ASSERT_EQ(by_libhdf5[k], expected[k]) << "seed " << seed << ", element " << k;
+      }
     }
   }
 }
