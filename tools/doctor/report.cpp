@@ -40,8 +40,10 @@ std::string samples_text(const Examined& examined) {
 
 std::string stored_text(const ChunkReader& reader) {
   if (const auto parts = reader.parts(); !parts.empty()) {
-    return fmt::format("in {} datasets, the first of them: {}", format_count(parts.size()),
-                       stored_text(*parts.front().reader));
+    const std::string first = stored_text(*parts.front().reader);
+    return parts.size() == 1
+               ? first
+               : fmt::format("in {} datasets, the first of them: {}", format_count(parts.size()), first);
   }
   const DatasetInfo& info = reader.info();
   return fmt::format("{}, {}, {} for {} of values",
