@@ -85,24 +85,23 @@ Selection selected_from(const DatasetInfo& source, const VirtualSource& wanted) 
 // Returns "6 rows, the virtual dataset takes 8 from row 0 on" if the source has fewer elements than are taken
 // from it, for which libhdf5 would return fill values; else an empty text.
 std::string shortage(const DatasetInfo& source, const VirtualSource& wanted) {
-  const auto text = [&](std::size_t d, std::uint64_t taken, std::uint64_t first) {
+  if (source.file_rank() == 0) return {};
+  // Of a source that is taken as a whole, only the elements of the virtual dataset tell its shape.
+  const Selection& taken = wanted.whole ? wanted.to : wanted.from;
+  std::uint64_t there = 1;
+  std::uint64_t needed = 1;
+  for (const std::uint64_t extent : source.shape) there *= extent;
+  for (const SelectedIndices& indices : with_values(taken, source)) needed *= indices.extent();
+  if (wanted.whole && there >= needed) return {};
+  for (std::size_t d = 0; d < taken.size() && taken.size() == source.file_rank(); ++d) {
+    const std::uint64_t first = wanted.whole ? 0 : taken[d].start;
+    const std::uint64_t end = wanted.whole ? taken[d].extent() : taken[d].end();
+    if (end <= source.shape[d]) continue;
     const std::string what = d == 0 ? "row" : "element";
     return fmt::format("{} {}s{}, the virtual dataset takes {} from {} {} on", source.shape[d], what,
-                       d == 0 ? "" : fmt::format(" in dimension {}", d), taken, what, first);
-  };
-  if (wanted.whole) {
-    std::uint64_t elements = 1;
-    std::uint64_t taken = 1;
-    for (const std::uint64_t extent : source.shape) elements *= extent;
-    for (const SelectedIndices& indices : with_values(wanted.to, source)) taken *= indices.extent();
-    return source.shape.empty() || elements >= taken ? "" : text(0, wanted.to.front().extent(), 0);
+                       d == 0 ? "" : fmt::format(" in dimension {}", d), end - first, what, first);
   }
-  if (wanted.from.size() != source.file_rank()) return {};
-  for (std::size_t d = 0; d < wanted.from.size(); ++d) {
-    const SelectedIndices& taken = wanted.from[d];
-    if (taken.end() > source.shape[d]) return text(d, taken.end() - taken.start, taken.start);
-  }
-  return {};
+  return there >= needed ? "" : fmt::format("{} elements, the virtual dataset takes {}", there, needed);
 }
 
 void refuse_short(const DatasetInfo& source, const VirtualSource& wanted) {

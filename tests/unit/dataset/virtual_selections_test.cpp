@@ -217,13 +217,17 @@ TEST_F(VirtualSelections, beyond_their_source_are_refused) {
   source("a.h5", {6, 4});
   make("columns.h5", {6, 4}, {{"a.h5", "x", {6, 9}, {run(0, 6), run(0, 4)}, {run(0, 6), {1, 2, 4, 1}}}});
   make("all.h5", {6, 8}, {{"a.h5", "x", {6, 5}, {run(0, 6), run(2, 5)}, {}}});
+  make("stack.h5", {2, 7, 4}, {{"a.h5", "x", {7, 4}, {one(1), run(0, 7), run(0, 4)}, {}}});
   EXPECT_EQ(refusal("columns.h5"),
             "columns.h5:/x: source 0 of the virtual dataset: a.h5:/x has 4 elements in dimension 1, the "
             "virtual dataset takes 7 from element 1 on; complete it");
+  EXPECT_EQ(refusal("all.h5"),
+            "all.h5:/x: source 0 of the virtual dataset: a.h5:/x has 4 elements in dimension 1, the virtual "
+            "dataset takes 5 from element 0 on; complete it");
   EXPECT_EQ(
-      refusal("all.h5"),
-      "all.h5:/x: source 0 of the virtual dataset: a.h5:/x has 6 rows, the virtual dataset takes 6 from "
-      "row 0 on; complete it");
+      refusal("stack.h5"),
+      "stack.h5:/x: source 0 of the virtual dataset: a.h5:/x has 24 elements, the virtual dataset takes "
+      "28; complete it");
 }
 
 }  // namespace
