@@ -94,6 +94,7 @@ std::vector<StoredMapping> read_mappings(const H5File& file, const DatasetInfo& 
       const H5::DataSpace in_virtual(H5Pget_virtual_vspace(plist.getId(), i));
       const H5::DataSpace in_source(H5Pget_virtual_srcspace(plist.getId(), i));
       mappings[i].in_virtual = selection_of(in_virtual.getId());
+      mappings[i].nothing = H5Sget_select_npoints(in_virtual.getId()) == 0;
       // libhdf5 stores no extent for a selection of everything.
       mappings[i].whole_source = H5Sget_select_type(in_source.getId()) == H5S_SEL_ALL;
       mappings[i].in_source = selection_of(in_source.getId());
@@ -158,6 +159,7 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
   if (info.file_rank() == 0) result.other_reason = "it is a virtual dataset of one element";
   for (std::size_t i = 0; i < mappings.size(); ++i) {
     const StoredMapping& mapping = mappings[i];
+    if (mapping.nothing) continue;
     if (!selects_known_elements(mapping, info))
       result.other_reason = "it is a virtual dataset whose sources are not regular selections";
     // A name pattern that stands for any number of files cannot be missing.

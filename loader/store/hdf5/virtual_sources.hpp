@@ -37,6 +37,7 @@ struct StoredMapping {
   Selection in_virtual;       ///< Empty for a selection that is not regular, or without limit
   Selection in_source;        ///< Likewise
   bool whole_source = false;  ///< The whole source is selected, whose extent is not stored
+  bool nothing = false;       ///< No element of the virtual dataset is selected
 };
 
 template <>
@@ -47,7 +48,9 @@ struct WireMembers<SelectedIndices> {
 
 template <>
 struct WireMembers<StoredMapping> {
-  static auto of(auto& v) { return std::tie(v.file, v.dataset, v.in_virtual, v.in_source, v.whole_source); }
+  static auto of(auto& v) {
+    return std::tie(v.file, v.dataset, v.in_virtual, v.in_source, v.whole_source, v.nothing);
+  }
 };
 
 /// Returns the mappings of the virtual dataset `info`. Blocks on the HDF5 mutex. Throws FileError.

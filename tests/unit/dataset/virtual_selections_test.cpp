@@ -104,6 +104,21 @@ TEST_F(VirtualSelections, have_the_fill_value_where_no_source_is) {
   EXPECT_EQ(gap.origin(10).row, 1);
 }
 
+TEST_F(VirtualSelections, of_nothing_leave_the_fill_value) {
+  {
+    const H5TestFile file(folder() / "v.h5");
+    const Hid plist(H5Pcreate(H5P_DATASET_CREATE));
+    require(H5Pset_fill_value(plist.get(), H5T_NATIVE_UINT16, &kFill), "H5Pset_fill_value");
+    const Hid nothing = space_of({3, 4}, {});
+    require(H5Sselect_none(nothing.get()), "H5Sselect_none");
+    require(H5Pset_virtual(plist.get(), nothing.get(), "gone.h5", "x", nothing.get()), "H5Pset_virtual");
+    const Hid space = space_of({3, 4}, {});
+    const Hid dataset(
+        H5Dcreate2(file.id(), "x", H5T_STD_U16LE, space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT));
+  }
+  EXPECT_EQ(difference("v.h5"), "");
+}
+
 TEST_F(VirtualSelections, have_the_last_of_several_sources) {
   source("a.h5", {8, 6}, {3, 6});
   source("b.h5", {4, 3}, {4, 3});
