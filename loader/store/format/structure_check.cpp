@@ -95,7 +95,9 @@ class Structure {
     for (const HeaderMessage& message : header.messages) {
       if (message.type != HeaderMessage::layout) continue;
       if (std::string damage = index_of_layout(message.body, header); !damage.empty()) return damage;
-      const std::uint64_t in_chunks = element_bytes_in(message.body);
+      // The last extent is the size of an element, from which libhdf5 computes the size of its buffers.
+      const std::vector<std::uint64_t> extents = chunk_extents(message.body);
+      const std::uint64_t in_chunks = extents.empty() ? 0 : extents.back();
       const std::uint64_t in_type = value_bytes_of(bytes_, header);
       if (in_chunks != 0 && in_chunks < in_type) {
         return fmt::format("its chunks have elements of {} bytes, and its datatype of {}", in_chunks,
@@ -124,6 +126,10 @@ class Structure {
     if (!what.empty()) {
       return fmt::format("the object header at byte {} describes {} that goes beyond its message",
                          headers.back(), what);
+    }
+    if (message.type == HeaderMessage::layout && std::ranges::count(chunk_extents(message.body), 0) > 0) {
+      return fmt::format("the object header at byte {} describes chunks of which an extent is 0",
+                         headers.back());
     }
     if (message.type == HeaderMessage::attribute && !message.shared) return damage_of_attribute(message.body);
     MessageContents contents(message.body);
@@ -241,19 +247,23 @@ class Structure {
                               {.filtered = *filtered, .extents = largest_extents(bytes_, header)});
   }
 
-  // Returns the last extent of the chunks in a layout, the size of an element, from which libhdf5 computes
-  // the size of its buffers; 0 for other layouts.
-  std::uint64_t element_bytes_in(Bytes body) const {
+  // Returns the extents of the chunks in a layout, the last of them being the size of an element; none for
+  // other layouts.
+  std::vector<std::uint64_t> chunk_extents(Bytes body) const {
     constexpr std::uint64_t kChunked = 2;
     const std::uint64_t version = number_in(body, 0, 1);
     const bool old = version == 1 || version == 2;
-    if (version > 4 || number_in(body, old ? 2 : 1, 1) != kChunked) return 0;
-    const std::uint64_t extents = number_in(body, old ? 1 : version == 3 ? 2 : 3, 1);
-    const std::uint64_t width = version == 4 ? number_in(body, 4, 1) : 4;
+    if (version > 4 || number_in(body, old ? 2 : 1, 1) != kChunked) return {};
+    const auto width = static_cast<std::size_t>(version == 4 ? number_in(body, 4, 1) : 4);
     const std::size_t first = version == 4 ? 5 : (old ? 8 : 3) + bytes_.address_bytes();
-    if (extents == 0 || width == 0 || width > 8) return 0;
-    return number_in(body, first + static_cast<std::size_t>((extents - 1) * width),
-                     static_cast<std::size_t>(width));
+    if (width == 0 || width > 8) return {};
+    std::vector<std::uint64_t> extents(static_cast<std::size_t>(number_in(body,
+                                                                          old            ? 1
+                                                                          : version == 3 ? 2
+                                                                                         : 3,
+                                                                          1)));
+    for (std::size_t i = 0; i < extents.size(); ++i) extents[i] = number_in(body, first + i * width, width);
+    return extents;
   }
 
   std::optional<OldNode> node_at(const OldTree& tree, std::uint64_t address) const {

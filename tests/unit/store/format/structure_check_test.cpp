@@ -194,20 +194,6 @@ TEST_F(StoreStructure, examines_layouts_that_claim_to_be_shared) {
   EXPECT_THAT(open_message(), HasSubstr("describes a layout that goes beyond its message"));
 }
 
-// libhdf5 1.10 makes its buffers of a chunk as large as the layout says, and copies as much as the datatype
-// says.
-TEST_F(StoreStructure, refuses_chunks_whose_elements_are_smaller_than_those_of_the_datatype) {
-  {
-    H5TestFile file(path());
-    file.create({.path = "images", .file_type = H5T_STD_U16LE, .shape = {12, 6}, .chunk = {4, 6}});
-  }
-  EXPECT_EQ(describe_message(), "accepted");
-  // Version, class, dimensions, address of the index, extents of 4 bytes.
-  put<std::uint32_t>(layout_of_images() + 8 + 3 + 8 + 2 * 4, 1);
-  EXPECT_THAT(describe_message(),
-              HasSubstr("its chunks have elements of 1 bytes, and its datatype of 2; restore"));
-}
-
 // Every message that can be shared is, so that headers refer to the table.
 TEST_F(StoreStructure, accepts_a_file_with_a_table_of_shared_messages) {
   const Hid creation(H5Pcreate(H5P_FILE_CREATE));
