@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "store/format/byte_order.hpp"
 #include "support/files/damage.hpp"
@@ -43,7 +45,8 @@ TEST_F(StoreChunkLayout, refuses_chunks_of_which_an_extent_is_zero) {
     std::uint64_t extents = contents + 3 + 8;  // Behind version, class, dimensions and address
     if (version != 3) {
       // Version, dimensions, class, five reserved bytes, address.
-      const std::uint64_t address = little_endian(std::span(file_bytes(path())).subspan(contents + 3, 8));
+      const std::vector<std::byte> bytes = file_bytes(path());
+      const std::uint64_t address = little_endian(std::span(bytes).subspan(contents + 3, 8));
       put<std::uint64_t>(contents, version | 2U << 8U | 2U << 16U);
       put<std::uint64_t>(contents + 8, address);
       extents = contents + 16;
