@@ -29,7 +29,13 @@ InterruptCheck::~InterruptCheck() { newest = outer_; }
 void check_interrupt() {
   InterruptCheck* const check = newest;
   if (check == nullptr || Clock::now() < check->next_) return;
-  check->check_();
+  check->next_ = Clock::time_point::max();  // Not within itself, if it calls h5feed
+  try {
+    check->check_();
+  } catch (...) {
+    check->next_ = Clock::time_point::min();
+    throw;
+  }
   check->next_ = Clock::now() + kInterval;
 }
 

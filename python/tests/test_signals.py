@@ -197,6 +197,46 @@ def test_a_training_goes_on_after_each_sigint(rows_file, tmp_path, moments, isol
         expect_nothing_left(process, tmp_path)
 
 
+@pytest.mark.parametrize("isolation", ["process"])
+def test_sigint_ends_opening_a_file_over_which_the_reader_hangs(rows_file, tmp_path):
+    # The handler also closes another file, and opens one, while the answer is awaited.
+    reader = tmp_path / "reader"
+    reader.write_text('#!/bin/sh\n: > "$0.started"\nexec sleep 600\n')
+    reader.chmod(0o755)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with started("""
+        others = [make_loader(), make_loader()]
+
+        def handler(*_):
+            del os.environ["H5FEED_READER"]
+            others.clear()
+            gc.collect()
+            others.append(make_loader())
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGINT, handler)
+        os.environ["H5FEED_READER"] = sys.argv[3]
+        try:
+            make_loader()
+        except KeyboardInterrupt:
+            tell("interrupted")
+        train(make_loader(), lambda: None, whole_epochs)
+        train(others.pop(), lambda: None, lambda: len(numbers) >= 2 * {samples})
+        print(json.dumps(numbers))
+    """.replace("{samples}", str(SAMPLES)), temporary, rows_file, "process", reader) as process:
+        while not reader.with_suffix(".started").exists():
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate()
+        assert (process.returncode, errors) == (0, "")
+        interrupted, _, numbers = output.partition("\n")
+        assert interrupted == "interrupted"
+        assert sorted(json.loads(numbers)) == sorted([*range(SAMPLES), *range(SAMPLES)])
+        expect_nothing_left(process, temporary)
+
+
 @ISOLATION
 def test_sigterm_ends_a_training(rows_file, tmp_path, moments, isolation):
     for _ in range(ROUNDS):

@@ -38,14 +38,13 @@ IsolatedFile::IsolatedFile(std::shared_ptr<ReaderProcess> process, const std::fi
       path_(path.string()),
       place_(std::filesystem::absolute(place).string()),
       number_(++files) {
-  const MutexLock lock(isolation_mutex);
+  const ReaderProcess::Use use(*process_, path_);
   ensure_open();
 }
 
 IsolatedFile::~IsolatedFile() {
-  const MutexLock lock(isolation_mutex);
   try {
-    if (process_->current() == opened_in_) process_->tell(encode(Request::close).bytes());
+    process_->tell(opened_in_, encode(Request::close).bytes());
   } catch (const std::exception&) {
     // Without memory for the request, the file stays open until the process ends.
   }
@@ -59,13 +58,13 @@ void IsolatedFile::ensure_open() const {
 }
 
 std::vector<std::byte> IsolatedFile::exchange(const WireWriter& request, std::span<std::byte> out) const {
-  const MutexLock lock(isolation_mutex);
+  const ReaderProcess::Use use(*process_, path_);
   ensure_open();
   return answer(request, out);
 }
 
 std::vector<std::byte> IsolatedFile::answer(const WireWriter& request, std::span<std::byte> out) const {
-  ReaderProcess::Reply reply = process_->call(path_, request.bytes(), out);
+  Exchange::Reply reply = process_->call(path_, request.bytes(), out);
   if (reply.outcome == Outcome::done) return std::move(reply.bytes);
   const std::string message(reinterpret_cast<const char*>(reply.bytes.data()), reply.bytes.size());
   if (reply.outcome != Outcome::out_of_memory) throw_as(reply.outcome, message);
@@ -74,9 +73,6 @@ std::vector<std::byte> IsolatedFile::answer(const WireWriter& request, std::span
                        "file from a good copy, or raise the limit if it is only large");
 }
 
-void IsolatedFile::refuse(const std::string& what) const {
-  const MutexLock lock(isolation_mutex);
-  process_->fail_with_nonsense(path_, what);
-}
+void IsolatedFile::refuse(const std::string& what) const { process_->refuse(path_, what); }
 
 }  // namespace h5feed

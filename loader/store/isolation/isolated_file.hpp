@@ -17,19 +17,21 @@
 namespace h5feed {
 
 /// A file opened in a `ReaderProcess`, which may be shared by many files. All requests of
-/// the process are serialized, like calls of libhdf5 itself. If the process has died over another file, the
-/// next request opens this one again in a new process.
+/// the process are serialized, like calls of libhdf5 itself, each within a `ReaderProcess::Use`. If the
+/// process has died over another file, the next request opens this one again in a new process.
 class IsolatedFile {
  public:
-  /// Opens `place`, which messages call `path`. Throws what `H5File::open` throws there, and IsolationError.
+  /// Opens `place`, which messages call `path`. Throws what `H5File::open` throws there, and what
+  /// `ReaderProcess::Use` and `ReaderProcess::call` throw.
   IsolatedFile(std::shared_ptr<ReaderProcess> process, const std::filesystem::path& path,
                const std::filesystem::path& place);
   IsolatedFile(const IsolatedFile&) = delete;
   IsolatedFile& operator=(const IsolatedFile&) = delete;
+  /// Closes the file in the process, without waiting for it.
   ~IsolatedFile();
 
   /// Returns what the function behind `request` returns for these arguments. Throws what that throws, and
-  /// IsolationError.
+  /// what `ReaderProcess::Use` and `ReaderProcess::call` throw.
   template <typename Result, typename... Arguments>
   Result ask(Request request, const Arguments&... arguments) const {
     const std::vector<std::byte> reply = ask_bytes(request, arguments...);
@@ -63,7 +65,7 @@ class IsolatedFile {
 
   /// Ends the process, whose reply was valid in form only: `what`, such as "an address outside the file".
   /// Throws IsolationError.
-  [[noreturn]] void refuse(const std::string& what) const H5FEED_EXCLUDES(isolation_mutex);
+  [[noreturn]] void refuse(const std::string& what) const;
 
   /// Returns the process that reads the file.
   const std::shared_ptr<ReaderProcess>& process() const noexcept { return process_; }
@@ -77,17 +79,16 @@ class IsolatedFile {
     (message.put(arguments), ...);
     return message;
   }
-  std::vector<std::byte> exchange(const WireWriter& request, std::span<std::byte> out) const
-      H5FEED_EXCLUDES(isolation_mutex);
+  std::vector<std::byte> exchange(const WireWriter& request, std::span<std::byte> out) const;
   std::vector<std::byte> answer(const WireWriter& request, std::span<std::byte> out) const
-      H5FEED_REQUIRES(isolation_mutex);
-  void ensure_open() const H5FEED_REQUIRES(isolation_mutex);
+      H5FEED_REQUIRES(*process_);
+  void ensure_open() const H5FEED_REQUIRES(*process_);
 
   const std::shared_ptr<ReaderProcess> process_;
   const std::string path_;
   const std::string place_;     // Absolute: the process may have started in another folder
   const std::uint64_t number_;  // Names the file in requests
-  mutable std::uint64_t opened_in_ H5FEED_GUARDED_BY(isolation_mutex) = 0;  // Generation of the process
+  mutable std::uint64_t opened_in_ H5FEED_GUARDED_BY(*process_) = 0;  // Generation of the process
 };
 
 }  // namespace h5feed

@@ -4,13 +4,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
-#include <pthread.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -25,29 +22,10 @@
 #include "h5feed/error.hpp"
 
 namespace h5feed {
-
-constinit Mutex isolation_mutex;
-
 namespace {
-
-// The lock of the thread that forks: the new process then finds the mutex free.
-std::unique_ptr<MutexLock> spawn_lock;
-
-void hold_spawning() {
-  auto lock = std::make_unique<MutexLock>(isolation_mutex);
-  spawn_lock = std::move(lock);
-}
-
-void release_spawning() { const auto lock = std::move(spawn_lock); }
-
-// Registered when the library is loaded: a thread may fork while another asks for the first time.
-[[maybe_unused]] const int spawn_fork_handlers =
-    pthread_atfork(hold_spawning, release_spawning, release_spawning);
 
 constexpr const char* kReaderName = "h5feed-reader";
 constexpr const char* kReaderVariable = "H5FEED_READER";
-// A larger reply than any description of a file; results of a known size go into the caller's buffer.
-constexpr std::uint64_t kMostReplyBytes = std::uint64_t{2} << 30;
 
 // Distinguishes all processes of this kind.
 std::atomic<std::uint64_t> generations = 0;
@@ -111,13 +89,48 @@ std::filesystem::path find_reader_program() {
       kReaderName, fmt::join(places, ", "), kReaderVariable));
 }
 
-ReaderProcess::~ReaderProcess() { end(); }
+ReaderProcess::Use::Use(ReaderProcess& process, const std::string& file)
+    : process_(process), user_(::getpid()) {
+  while (!process.take_turn(file)) {
+    check_interrupt();
+    check_stop();
+  }
+}
+
+// An `InterruptCheck` may have forked: the turn is the parent's.
+ReaderProcess::Use::~Use() {
+  if (::getpid() == user_) process_.give_back_turn();
+}
+
+ReaderProcess::~ReaderProcess() {
+  const MutexLock lock(isolation_mutex);
+  end();
+}
+
+bool ReaderProcess::take_turn(const std::string& file) {
+  MutexLock lock(isolation_mutex);
+  return turn_.take(lock, file);
+}
+
+void ReaderProcess::give_back_turn() noexcept {
+  const MutexLock lock(isolation_mutex);
+  send_told();
+  turn_.give_back();
+}
 
 bool ReaderProcess::running() const noexcept { return child_ > 0 && owner_ == ::getpid(); }
 
 std::uint64_t ReaderProcess::generation() {
+  const MutexLock lock(isolation_mutex);
   if (!running()) start();
   return generation_;
+}
+
+// Returns the connection to the process, which is started if none runs.
+int ReaderProcess::connect() {
+  const MutexLock lock(isolation_mutex);
+  if (!running()) start();
+  return connection_.get();
 }
 
 void ReaderProcess::start() {
@@ -169,115 +182,54 @@ void ReaderProcess::end() noexcept {
   }
   child_ = -1;
   connection_.reset();
+  told_.clear();
 }
 
-ReaderProcess::Reply ReaderProcess::call(const std::string& file, std::span<const std::byte> request,
-                                         std::span<std::byte> out) {
-  if (!running()) start();
+Exchange::Reply ReaderProcess::call(const std::string& file, std::span<const std::byte> request,
+                                    std::span<std::byte> out) {
+  const pid_t caller = ::getpid();
   try {
-    return exchange(file, request, out);
+    return Exchange(connect(), file, limits_.time).run(request, out);
+  } catch (const ConnectionClosed&) {
+    fail_with_death(file);
   } catch (...) {
-    end();  // What is left of a reply would be taken for the next one
+    const MutexLock lock(isolation_mutex);
+    // What is left of a reply would be taken for the next one. An `InterruptCheck` that forks ends nothing
+    // here: its process may already have another connection.
+    if (::getpid() == caller) end();
     throw;
   }
 }
 
-ReaderProcess::Reply ReaderProcess::exchange(const std::string& file, std::span<const std::byte> request,
-                                             std::span<std::byte> out) {
-  const Clock::time_point deadline = Clock::now() + limits_.time;
-  const std::uint64_t request_bytes = request.size();
-  send(file, std::as_bytes(std::span(&request_bytes, 1)), deadline);
-  send(file, request, deadline);
-  std::array<std::byte, kReplyHeadBytes> head = {};
-  receive(file, head, deadline);
-  Reply reply;
-  std::uint64_t size = 0;
-  try {
-    WireReader reader(head);
-    reply.outcome = reader.get<Outcome>();
-    size = reader.get<std::uint64_t>();
-  } catch (const BadMessage& error) {
-    fail_with_nonsense(file, error.what());
-  }
-  if (reply.outcome == Outcome::done && !out.empty()) {
-    if (size != out.size()) fail_with_nonsense(file, "a result of another size");
-    receive(file, out, deadline);
-    return reply;
-  }
-  if (size > kMostReplyBytes) fail_with_nonsense(file, "a reply of more than 2 GiB");
-  // Memory grows with what arrives, whatever was announced.
-  constexpr std::uint64_t kStep = std::uint64_t{16} << 20;
-  while (reply.bytes.size() < size) {
-    const std::size_t at = reply.bytes.size();
-    reply.bytes.resize(static_cast<std::size_t>(std::min(size, at + kStep)));
-    receive(file, std::span(reply.bytes).subspan(at), deadline);
-  }
-  return reply;
+void ReaderProcess::tell(std::uint64_t generation, std::span<const std::byte> request) {
+  const MutexLock lock(isolation_mutex);
+  if (!running() || generation_ != generation) return;
+  WireWriter message;
+  message.put(std::uint64_t{request.size()});
+  message.append(request);
+  told_.insert(told_.end(), message.bytes().begin(), message.bytes().end());
+  if (!turn_.taken()) send_told();
 }
 
-void ReaderProcess::tell(std::span<const std::byte> request) noexcept {
-  if (!running()) return;
-  const std::uint64_t request_bytes = request.size();
-  std::array<iovec, 2> parts = {iovec{const_cast<std::uint64_t*>(&request_bytes), sizeof request_bytes},
-                                iovec{const_cast<std::byte*>(request.data()), request.size()}};
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
-  const ssize_t sent = ::sendmsg(connection_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent != static_cast<ssize_t>(sizeof request_bytes + request.size())) end();
-}
-
-void ReaderProcess::send(const std::string& file, std::span<const std::byte> bytes,
-                         Clock::time_point deadline) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(connection_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN || errno == EINTR) {
-      wait_until_ready(file, POLLOUT, deadline);
-    } else {
-      fail_with_death(file);
-    }
-  }
-}
-
-void ReaderProcess::receive(const std::string& file, std::span<std::byte> bytes, Clock::time_point deadline) {
-  while (!bytes.empty()) {
-    const ssize_t got = ::recv(connection_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (got > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(got));
-    } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-      wait_until_ready(file, POLLIN, deadline);
-    } else {
-      fail_with_death(file);
-    }
-  }
-}
-
-void ReaderProcess::wait_until_ready(const std::string& file, short events, Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-  if (left.count() <= 0) {
-    end();
-    throw IsolationError(fmt::format(
-        "{}: libhdf5 took more than {} s over it and was ended; restore the file from a good copy, or raise "
-        "isolation_timeout if it is only large",
-        file, std::chrono::duration<double>(limits_.time).count()));
-  }
-  check_stop();
-  constexpr std::int64_t kStopCheckMs = 100;
-  pollfd ready{connection_.get(), events, 0};
-  ::poll(&ready, 1, static_cast<int>(std::min<std::int64_t>(left.count(), kStopCheckMs)));
+void ReaderProcess::send_told() noexcept {
+  if (told_.empty() || !running()) return;
+  const ssize_t sent = ::send(connection_.get(), told_.data(), told_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent != static_cast<ssize_t>(told_.size())) end();
+  told_.clear();
 }
 
 void ReaderProcess::fail_with_death(const std::string& file) {
   int status = 0;
-  // It may have closed the connection without ending; if it has ended, this changes nothing.
-  ::kill(child_, SIGKILL);
   pid_t reaped = -1;
-  while ((reaped = ::waitpid(child_, &status, 0)) < 0 && errno == EINTR) {
+  {
+    const MutexLock lock(isolation_mutex);
+    // It may have closed the connection without ending; if it has ended, this changes nothing.
+    ::kill(child_, SIGKILL);
+    while ((reaped = ::waitpid(child_, &status, 0)) < 0 && errno == EINTR) {
+    }
+    child_ = -1;
+    end();
   }
-  child_ = -1;
-  end();
   if (reaped >= 0 && WIFEXITED(status)) {
     throw IsolationError(fmt::format(
         "{}: {}, which reads it, ended with {} and no answer; {}", file, kReaderName, how_it_ended(status),
@@ -291,12 +243,13 @@ void ReaderProcess::fail_with_death(const std::string& file) {
                   file, reaped < 0 ? "" : fmt::format(" ({})", how_it_ended(status))));
 }
 
-void ReaderProcess::fail_with_nonsense(const std::string& file, const std::string& what) {
-  end();
-  throw IsolationError(fmt::format(
-      "{}: the process that read it answered with {}, and was ended; the file is damaged or made to do harm, "
-      "restore it from a good copy",
-      file, what));
+void ReaderProcess::refuse(const std::string& file, const std::string& what) {
+  {
+    const Use use(*this, file);
+    const MutexLock lock(isolation_mutex);
+    end();
+  }
+  throw nonsense_error(file, what);
 }
 
 }  // namespace h5feed

@@ -73,5 +73,18 @@ TEST(InterruptCheck, is_called_on_its_own_thread_and_the_newest_counts) {
   EXPECT_EQ(calls, 1) << "not every time: a check may be expensive";
 }
 
+TEST(InterruptCheck, may_call_h5feed_and_is_not_called_within_itself) {
+  const SampleSet set(gzip_set());
+  int within = 0;
+  int calls = 0;
+  const InterruptCheck check([&] {
+    EXPECT_EQ(within, 0);
+    if (within++ == 0) static_cast<void>(Dataset::open({.files = {set.path()}, .data = "images"}));
+    --within;
+    ++calls;
+  });
+  while (calls < 2) check_interrupt();
+}
+
 }  // namespace
 }  // namespace h5feed::test

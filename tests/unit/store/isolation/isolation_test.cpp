@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 
 #include "h5feed/data_loader.hpp"
+#include "h5feed/interrupt.hpp"
 #include "store/format/byte_source.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/path_pattern.hpp"
@@ -18,6 +20,7 @@
 #include "store/isolation/reader_process.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
+#include "support/fakes/fake_reader.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/shape.hpp"
@@ -30,20 +33,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-// What h5feed-reader's stand-in does, for one test.
-class Fake {
- public:
-  explicit Fake(const char* what) { ::setenv("H5FEED_FAKE_READER", what, 1); }
-  Fake(const Fake&) = delete;
-  Fake& operator=(const Fake&) = delete;
-  ~Fake() { ::unsetenv("H5FEED_FAKE_READER"); }
-
-  static std::shared_ptr<ReaderProcess> process(std::chrono::milliseconds time = std::chrono::seconds(60)) {
-    return std::make_shared<ReaderProcess>(
-        IsolationLimits{.time = time, .program = H5FEED_FAKE_READER_PROGRAM});
-  }
-};
 
 class StoreIsolation : public testing::Test {
  protected:
@@ -248,8 +237,8 @@ TEST_F(StoreIsolation, shares_one_process_among_files_and_closes_them_there) {
 
 TEST_F(StoreIsolation, says_that_the_process_died_and_how) {
   write();
-  const Fake fake("crash");
-  const std::string message = refusal([&] { remote(Fake::process()); });
+  const FakeReader fake("crash");
+  const std::string message = refusal([&] { remote(FakeReader::process()); });
 #if defined(H5FEED_ADDRESS_SANITIZER) || defined(H5FEED_THREAD_SANITIZER)
   EXPECT_THAT(message, HasSubstr(", ended with exit code ")) << "the sanitizer ends a process that crashes";
 #else
@@ -262,42 +251,55 @@ TEST_F(StoreIsolation, says_that_the_process_died_and_how) {
 
 TEST_F(StoreIsolation, says_that_the_process_ended) {
   write();
-  const Fake fake("exit");
+  const FakeReader fake("exit");
   EXPECT_EQ(
-      refusal([&] { remote(Fake::process()); }),
+      refusal([&] { remote(FakeReader::process()); }),
       "train.h5: h5feed-reader, which reads it, ended with exit code 3 and no answer; install it again if it "
       "does so with every file, else restore this one from a good copy");
 }
 
 TEST_F(StoreIsolation, ends_a_process_that_closes_the_connection_and_stays) {
   write();
-  const Fake fake("close");
-  EXPECT_THAT(refusal([&] { remote(Fake::process()); }), HasSubstr("(SIGKILL)"));
+  const FakeReader fake("close");
+  EXPECT_THAT(refusal([&] { remote(FakeReader::process()); }), HasSubstr("(SIGKILL)"));
 }
 
 TEST_F(StoreIsolation, ends_a_process_that_does_not_answer_in_time) {
   write();
-  const Fake fake("hang");
+  const FakeReader fake("hang");
   EXPECT_EQ(
-      refusal([&] { remote(Fake::process(std::chrono::milliseconds(50))); }),
+      refusal([&] { remote(FakeReader::process(std::chrono::milliseconds(50))); }),
       "train.h5: libhdf5 took more than 0.05 s over it and was ended; restore the file from a good copy, "
       "or raise isolation_timeout if it is only large");
+}
+
+TEST_F(StoreIsolation, an_interrupt_check_ends_opening_a_file_over_which_the_process_hangs) {
+  write();
+  const DatasetOptions options = {.files = {path()}, .data = "images", .isolation = Isolation::process};
+  {
+    const FakeReader fake("hang");
+    ::setenv("H5FEED_READER", H5FEED_FAKE_READER_PROGRAM, 1);
+    const InterruptCheck check([] { throw std::domain_error("the user wants to stop"); });
+    EXPECT_THROW(Dataset::open(options), std::domain_error);
+    ::unsetenv("H5FEED_READER");
+  }
+  EXPECT_EQ(Dataset::open(options).size(), 13);
 }
 
 TEST_F(StoreIsolation, refuses_answers_that_are_none) {
   write();
   {
-    const Fake fake("outcome");
-    EXPECT_EQ(refusal([&] { remote(Fake::process()); }),
+    const FakeReader fake("outcome");
+    EXPECT_EQ(refusal([&] { remote(FakeReader::process()); }),
               "train.h5: the process that read it answered with a number that stands for nothing, and was "
               "ended; the file is damaged or made to do harm, restore it from a good copy");
   }
   {
-    const Fake fake("endless");
-    EXPECT_THAT(refusal([&] { remote(Fake::process()); }), HasSubstr("a reply of more than 2 GiB"));
+    const FakeReader fake("endless");
+    EXPECT_THAT(refusal([&] { remote(FakeReader::process()); }), HasSubstr("a reply of more than 2 GiB"));
   }
-  const Fake fake("short");
-  const auto file = remote(Fake::process());
+  const FakeReader fake("short");
+  const auto file = remote(FakeReader::process());
   EXPECT_THAT(refusal([&] { file->describe("images"); }), HasSubstr("answered with an end before its time"));
   std::vector<std::byte> row(12);
   const DatasetInfo info = local()->describe("images");
@@ -306,8 +308,8 @@ TEST_F(StoreIsolation, refuses_answers_that_are_none) {
 
 TEST_F(StoreIsolation, survives_answers_of_random_bytes) {
   write();
-  const Fake fake("noise");
-  const auto file = remote(Fake::process());
+  const FakeReader fake("noise");
+  const auto file = remote(FakeReader::process());
   const DatasetInfo images = local()->describe("images");
   for (int i = 0; i < 20; ++i) {
     // Each is refused, or is an answer that may be.
@@ -323,7 +325,7 @@ TEST_F(StoreIsolation, starts_again_after_the_process_died_over_another_file) {
   const auto process = std::make_shared<ReaderProcess>(IsolationLimits{});
   const auto file = remote(process);
   const std::uint64_t generation = process->generation();
-  EXPECT_THROW(process->fail_with_nonsense("other.h5", "nothing"), IsolationError);
+  EXPECT_THROW(process->refuse("other.h5", "nothing"), IsolationError);
   EXPECT_EQ(file->describe("images").shape.front(), 13U);
   EXPECT_NE(process->generation(), generation);
 }
