@@ -12,6 +12,7 @@
 #include "base/threads/thread_limit.hpp"
 #include "flow/measure/trace_span.hpp"
 #include "h5feed/error.hpp"
+#include "h5feed/interrupt.hpp"
 
 namespace h5feed {
 namespace {
@@ -107,6 +108,7 @@ bool Prefetcher::initialize(std::int64_t worker) {
 
 void Prefetcher::work(std::int64_t worker) {
   const ThreadClocks::Enlisted enlisted(settings_.clocks);
+  const InterruptCheck check([this] { queue_->throw_if_stopped(); });  // Ends waits of `isolation`
   if (settings_.worker_init_fn && !initialize(worker)) return;
   BatchAssembler::Scratch scratch;
   const auto inactive = [&] { return !active_.contains(worker); };

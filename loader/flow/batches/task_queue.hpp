@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/mutex.hpp"
+#include "h5feed/error.hpp"
 
 namespace h5feed {
 
@@ -77,6 +78,11 @@ class TaskQueue {
 
   /// Returns whether `stop` has been called.
   bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
+
+  /// Throws Error if `stop` has been called.
+  void throw_if_stopped() const {
+    if (stopped()) throw Error("the loader is being closed");
+  }
 
   /// Makes every `pop`, current or later, return false. Remaining tasks are destroyed with the queue.
   void stop() {

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "base/interrupt.hpp"
+#include "base/threads/share_out.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/sample_reader.hpp"
 #include "support/files/sample_set.hpp"
@@ -84,6 +86,20 @@ TEST(InterruptCheck, may_call_h5feed_and_is_not_called_within_itself) {
     ++calls;
   });
   while (calls < 2) check_interrupt();
+}
+
+TEST(InterruptCheck, of_a_caller_ends_what_its_helpers_wait_for) {
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<bool> helped = false;
+  const auto wait = [&](std::uint64_t) {
+    if (std::this_thread::get_id() == caller) {
+      while (!helped) std::this_thread::yield();
+      interrupt();
+    }
+    helped = true;
+    while (true) check_interrupt();
+  };
+  EXPECT_THROW(share_out(2, 2, [&] { return wait; }), Interrupted);
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 
 #include "h5feed/data_loader.hpp"
@@ -284,6 +286,21 @@ TEST_F(StoreIsolation, an_interrupt_check_ends_opening_a_file_over_which_the_pro
     ::unsetenv("H5FEED_READER");
   }
   EXPECT_EQ(Dataset::open(options).size(), 13);
+}
+
+TEST_F(StoreIsolation, closing_a_loader_ends_what_its_worker_waits_for) {
+  write();
+  const Dataset data = Dataset::open({.files = {path()},
+                                      .data = "outside",
+                                      .input_layout = InputLayout::none,
+                                      .isolation = Isolation::process,
+                                      .isolation_timeout = std::chrono::hours(1)});
+  pid_t reader = 0;
+  std::ifstream("/proc/thread-self/children") >> reader;
+  ASSERT_GT(reader, 0);
+  ::kill(reader, SIGSTOP);
+  DataLoader loader(data, {.batch_size = 4, .num_workers = 1});
+  EXPECT_FALSE(loader.wait_ready(std::chrono::milliseconds(100)));
 }
 
 TEST_F(StoreIsolation, refuses_answers_that_are_none) {
