@@ -3,11 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/mutex.hpp"
 #include "batch/buffer_pool.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -27,7 +31,7 @@ class HostDevice final : public Device {
     BatchSlot slot;
     slot.data.bytes = data_.acquire();
     if (target_.buffer_bytes() > 0) slot.target.bytes = target_.acquire();
-    if (data_.lent() > expected_buffers_ && !said_.exchange(true)) {
+    if (data_.lent() > expected_buffers_ && consumer_keeps_batches() && !said_.exchange(true)) {
       log(LogLevel::warning,
           fmt::format("the consumer keeps batches: h5feed allocates {} more for each, outside "
                       "memory_budget_bytes; copy what you keep, or release batches earlier",
@@ -41,6 +45,7 @@ class HostDevice final : public Device {
       throw OptionError(
           "next_into() is for a loader that delivers to a GPU; set options.device, or use next()");
     }
+    note_delivered(assembled.sparse.defined() ? assembled.sparse.values.bytes : assembled.data.bytes);
     return assembled;
   }
 
@@ -51,10 +56,26 @@ class HostDevice final : public Device {
   std::uint64_t allocations() const override { return data_.allocated(); }
 
  private:
+  // Remembers a batch in the place of one that the consumer has released, if there is such a place.
+  void note_delivered(const std::shared_ptr<std::byte>& bytes) H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    const auto released = std::ranges::find_if(delivered_, [](const auto& batch) { return batch.expired(); });
+    if (released != delivered_.end()) *released = bytes;
+  }
+
+  // Returns whether the consumer has more batches than the one that it uses and the one that it is about to
+  // release. Others may be in use by workers, for an epoch that was abandoned.
+  bool consumer_keeps_batches() const H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return std::ranges::none_of(delivered_, [](const auto& batch) { return batch.expired(); });
+  }
+
   const std::size_t expected_buffers_;
   BufferPool data_;
   BufferPool target_;
   std::atomic<bool> said_ = false;
+  mutable Mutex mutex_;
+  std::array<std::weak_ptr<std::byte>, 3> delivered_ H5FEED_GUARDED_BY(mutex_);
 };
 
 }  // namespace

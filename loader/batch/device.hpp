@@ -130,7 +130,7 @@ class H5FEED_EXPORT Device {
 
 /// Returns a device that delivers in CPU memory from a recycled pool. The pool grows if the consumer keeps
 /// batches; allocations are counted, and a warning is logged once when more than `expected_buffers` are in
-/// use.
+/// use and the consumer has at least three batches.
 H5FEED_EXPORT std::unique_ptr<Device> make_host_device(SlotBytes bytes, std::size_t expected_buffers);
 
 }  // namespace h5feed

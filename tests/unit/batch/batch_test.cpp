@@ -20,6 +20,7 @@
 #include "batch/row_kernel.hpp"
 #include "batch/stream_copy.hpp"
 #include "h5feed/error.hpp"
+#include "support/captured_log.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -230,6 +231,26 @@ TEST(HostDevice, has_no_target_memory_where_there_is_no_target) {
   EXPECT_TRUE(slot.data.defined());
   EXPECT_FALSE(slot.target.defined());
   EXPECT_EQ(device->lent_bytes(), 100u);
+}
+
+TEST(HostDevice, says_that_the_consumer_keeps_batches_only_if_it_does) {
+  const CapturedLog log;
+  const auto device = make_host_device({.data = 100, .target = 0}, 3);
+  const auto batch = [&] {
+    Batch made;
+    made.data = device->acquire_slot({}).data;
+    return made;
+  };
+  std::vector<Batch> kept;
+  {
+    std::vector<Batch> abandoned;
+    for (int i = 0; i < 5; ++i) abandoned.push_back(batch());
+    for (int i = 0; i < 2; ++i) kept.push_back(device->deliver(0, batch(), {}));
+    batch();
+  }
+  EXPECT_TRUE(log.lines().empty());
+  for (int i = 0; i < 3; ++i) kept.push_back(device->deliver(0, batch(), {}));
+  EXPECT_EQ(log.lines().size(), 1u);
 }
 
 TEST(StreamCopy, copies_any_size_at_any_alignment_and_nothing_beside) {
