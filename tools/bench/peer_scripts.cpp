@@ -2,7 +2,6 @@
 #include "tools/bench/peer_scripts.hpp"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <cerrno>
 #include <cstring>
@@ -17,9 +16,12 @@ namespace {
 
 constexpr std::string_view kPeerSuffix = "_peer.py";
 
-[[noreturn]] void throw_no_scratch(const std::filesystem::path& path) {
-  throw FileError(fmt::format("{}: cannot be written: {}; --scratch names another folder",
-                              printable(path.string()), ::strerror(errno)));
+ScratchFolder scratch_in(const std::filesystem::path& parent) {
+  try {
+    return {parent, "h5feed-peers"};
+  } catch (const FileError& error) {
+    throw FileError(fmt::format("{}; --scratch names another folder", error.what()));
+  }
 }
 
 }  // namespace
@@ -33,27 +35,21 @@ std::vector<std::string> peer_names() {
   return names;
 }
 
-PeerFolder::PeerFolder(const std::filesystem::path& parent) {
-  std::string pattern = (std::filesystem::absolute(parent) / "h5feed-peers-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw_no_scratch(parent);
-  path_ = pattern;
+PeerFolder::PeerFolder(const std::filesystem::path& parent) : folder_(scratch_in(parent)) {
   for (const PeerScript& script : peer_scripts()) write(script.name, script.text);
 }
 
-PeerFolder::~PeerFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::filesystem::path PeerFolder::script_of(const std::string& peer) const {
-  return path_ / (peer + std::string(kPeerSuffix));
+  return path() / (peer + std::string(kPeerSuffix));
 }
 
 void PeerFolder::write(const std::string& name, std::string_view bytes) const {
-  std::ofstream out(path_ / name, std::ios::binary);
+  std::ofstream out(path() / name, std::ios::binary);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   out.close();
-  if (!out) throw_no_scratch(path_ / name);
+  if (out) return;
+  throw FileError(fmt::format("{}: cannot be written: {}; --scratch names another folder",
+                              printable((path() / name).string()), ::strerror(errno)));
 }
 
 }  // namespace h5feed::cli

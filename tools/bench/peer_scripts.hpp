@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/scratch_folder.hpp"
 #include "tools/program/interrupt.hpp"
 
 namespace h5feed::cli {
@@ -28,11 +29,8 @@ class PeerFolder {
  public:
   /// Creates the folder in `parent`. Throws FileError if that fails.
   explicit PeerFolder(const std::filesystem::path& parent);
-  PeerFolder(const PeerFolder&) = delete;
-  PeerFolder& operator=(const PeerFolder&) = delete;
-  ~PeerFolder();
 
-  const std::filesystem::path& path() const noexcept { return path_; }
+  const std::filesystem::path& path() const noexcept { return folder_.path(); }
   /// Returns the script to run for a peer.
   std::filesystem::path script_of(const std::string& peer) const;
   /// Writes `bytes` to a new file of that name. Throws FileError if that fails.
@@ -40,7 +38,7 @@ class PeerFolder {
 
  private:
   const UnfinishedOutput unfinished_;
-  std::filesystem::path path_;
+  ScratchFolder folder_;
 };
 
 }  // namespace h5feed::cli

@@ -88,17 +88,15 @@ StatsPlace::StatsPlace(std::optional<pid_t> watched, bool offer) {
   path_ = watched ? variable_of(*watched, kStatsFileVariable) : own != nullptr ? own : "";
   if (!path_.empty() || !offer) return;
   std::error_code none;
-  std::string place = std::filesystem::temp_directory_path(none) / "h5feed-stats-XXXXXX";
-  const FileDescriptor file(none ? -1 : ::mkstemp(place.data()));
-  if (!file.valid()) return;
-  path_ = place;
-  temporary_ = true;
-  ::setenv(kStatsFileVariable, place.c_str(), 1);
-}
-
-StatsPlace::~StatsPlace() {
-  std::error_code ignored;
-  if (temporary_) std::filesystem::remove(path_, ignored);
+  const std::filesystem::path place = std::filesystem::temp_directory_path(none);
+  if (none) return;
+  try {
+    folder_.emplace(place, "h5feed-stats");
+  } catch (const FileError&) {
+    return;
+  }
+  path_ = folder_->path() / "loaders.jsonl";
+  ::setenv(kStatsFileVariable, path_.c_str(), 1);
 }
 
 MonitorRun::MonitorRun(const MonitorArguments& arguments)

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files/scratch_folder.hpp"
 #include "tools/monitor/findings.hpp"
 #include "tools/monitor/gpus.hpp"
 #include "tools/monitor/line_file.hpp"
@@ -40,20 +41,16 @@ struct MonitorArguments {
 class StatsPlace {
  public:
   /// Takes the file that the environment of this process, or of the process `watched`, names. If none does
-  /// and `offer` is set, makes a temporary one and names it in the environment of processes started from now
-  /// on; without a place for it loaders publish nothing.
+  /// and `offer` is set, names one in a temporary folder in the environment of processes started from now on;
+  /// without a place for it loaders publish nothing.
   StatsPlace(std::optional<pid_t> watched, bool offer);
-  StatsPlace(const StatsPlace&) = delete;
-  StatsPlace& operator=(const StatsPlace&) = delete;
-  /// Removes a temporary file.
-  ~StatsPlace();
 
   /// Returns the file; empty if there is none.
   const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
+  std::optional<ScratchFolder> folder_;
   std::filesystem::path path_;
-  bool temporary_ = false;
 };
 
 /// A run. For one thread.

@@ -13,7 +13,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
-#include "base/files/random_name.hpp"
+#include "base/files/scratch_folder.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
@@ -31,11 +31,6 @@ namespace {
 
 // Shares of the time after which a part of the work has to be over.
 constexpr double kSampleEnd = 0.2, kCalibrationEnd = 0.5, kPredictionEnd = 0.7, kEnd = 0.9;
-
-// A new name for each file: in a folder that others may write to, nobody can take it before.
-std::filesystem::path scratch_file(const TuneSettings& settings) {
-  return settings.scratch / fmt::format("h5feed-tune-{}.h5", random_digits());
-}
 
 // Says what can be done about an error that has to do with the temporary file.
 template <typename Work>
@@ -58,10 +53,12 @@ class TuneRun {
   TuneRun(TuneSettings settings, const TimeBudget& budget)
       : budget_(budget),
         settings_(std::move(settings)),
+        scratch_(on_scratch([&] { return ScratchFolder(settings_.scratch, "h5feed-tune"); })),
         dataset_(open_dataset(
             {.files = {settings_.file}, .data = settings_.data, .input_layout = settings_.use.layout},
             "tune")),
         progress_("tune", ProgressUnit::seconds, budget.total_s()) {
+    on_scratch([&] { StagedFile(scratch_file(), true).probe(kMetadataRoomBytes); });
     data_ = {info().rows(), info().row_bytes()};
     if (data_.row_bytes > kLargestRow) {
       throw DatasetError(fmt::format("{}:{}: one sample takes {}; tune works with samples of up to {}",
@@ -74,9 +71,7 @@ class TuneRun {
     if (settings_.filters.empty()) settings_.filters = usual_filters(size_of(info().dtype));
     cold_ = std::filesystem::file_size(settings_.file) > system_limits().available_bytes;
     // One candidate lies there at a time, the largest without filters.
-    on_scratch([&] {
-      require_free_space(scratch_file(settings_), one_file(wanted_rows() * data_.row_bytes, false));
-    });
+    on_scratch([&] { require_free_space(scratch_file(), one_file(wanted_rows() * data_.row_bytes, false)); });
     refuse_too_little_memory();
     finish_step();
   }
@@ -118,6 +113,7 @@ class TuneRun {
   // speed of the filters, serving, starting, a size of chunks, a prediction.
   static constexpr double kLeastSteps = 7;
 
+  std::filesystem::path scratch_file() const { return scratch_.path() / "candidate.h5"; }
   const ChunkReader& reader() const { return *DatasetAccess::state(dataset_)->data.reader; }
   const DatasetInfo& info() const { return reader().info(); }
   // Of the largest sample.
@@ -163,11 +159,11 @@ class TuneRun {
     DatasetInfo rows = info();
     rows.shape.front() = most_rows();
     const std::uint64_t smallest = std::ranges::min(chunk_rows_for({most_rows(), data_.row_bytes}));
-    on_scratch([&] { CandidateFile(rows, smallest, scratch_file(settings_)).check(settings_.use); });
+    on_scratch([&] { CandidateFile(rows, smallest, scratch_file()).check(settings_.use); });
   }
   // Stores the sample in a candidate's way.
   CandidateFile stored(const Candidate& candidate) const {
-    return on_scratch([&] { return CandidateFile(sample_, candidate, scratch_file(settings_)); });
+    return on_scratch([&] { return CandidateFile(sample_, candidate, scratch_file()); });
   }
   // To be called after each of the steps without which there is no result.
   void finish_step() {
@@ -359,8 +355,10 @@ class TuneRun {
     }
   }
 
+  const UnfinishedOutput unfinished_;  // outlives the candidates' files
   const TimeBudget budget_;
   TuneSettings settings_;
+  const ScratchFolder scratch_;
   Dataset dataset_;
   Progress progress_;
   double shown_ = 0;
@@ -379,10 +377,6 @@ class TuneRun {
 };
 
 }  // namespace
-
-void require_scratch(const TuneSettings& settings) {
-  on_scratch([&] { StagedFile(scratch_file(settings), true).probe(kMetadataRoomBytes); });
-}
 
 TuneResult run_tune(TuneSettings settings, const TimeBudget& budget,
                     const std::function<void(const std::string&)>& announce) {

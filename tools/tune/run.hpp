@@ -22,17 +22,15 @@ struct TuneSettings {
   LoaderUse use;
   std::vector<std::uint64_t> chunk_rows = {};  ///< to try; empty: to be chosen
   std::vector<std::string> filters = {};       ///< to try; empty: to be chosen
-  std::filesystem::path scratch = {};          ///< folder of the temporary file
+  std::filesystem::path scratch = {};          ///< where the temporary file may lie
   unsigned cpus = 1;                           ///< usable cores
 };
-
-/// Throws FileError where the temporary file cannot be written.
-void require_scratch(const TuneSettings& settings);
 
 /// Finds out how fast each candidate feeds the loader, within the time of `budget`, which has begun: a sample
 /// of the dataset is stored as the candidate says and read through the loader. What there is no time for is
 /// predicted, then left out. Calls `announce` with one line that says what is to be done. Blocks. Throws
-/// OptionError where the time is too short for a single prediction, FileError, DatasetError, and Interrupted.
+/// OptionError where the time is too short for a single prediction, FileError, also where the temporary file
+/// cannot be written, DatasetError, and Interrupted.
 TuneResult run_tune(TuneSettings settings, const TimeBudget& budget,
                     const std::function<void(const std::string&)>& announce);
 

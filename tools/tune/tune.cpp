@@ -13,7 +13,6 @@
 #include "tools/measure/time_budget.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
-#include "tools/program/interrupt.hpp"
 #include "tools/program/memory_error.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
@@ -89,8 +88,6 @@ int tune(const TuneArguments& arguments) {
   const TimeBudget budget(parse_duration("--time-budget", arguments.time_budget));
   const TuneSettings settings = make_settings(arguments);
   check_export_places(arguments.output, arguments.file);
-  require_scratch(settings);
-  const UnfinishedOutput unfinished;  // outlives the candidates' files
   const ScopedLogSink quiet(ignore_log);
   const TuneResult result =
       name_where_memory_ends(settings.file, settings.data, [&] { return run_tune(settings, budget, say); });

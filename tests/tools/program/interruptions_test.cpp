@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/files/file_text.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
@@ -170,6 +171,48 @@ TEST_P(Interruptions, at_any_moment_end_the_command_and_leave_no_part_of_an_outp
 
 INSTANTIATE_TEST_SUITE_P(Each, Interruptions, testing::ValuesIn(commands()),
                          [](const auto& each) { return std::string(each.param.name); });
+
+class KilledRun : public testing::Test {
+ protected:
+  void SetUp() override { ::setenv("TMPDIR", temporary_.path().c_str(), 1); }
+  void TearDown() override { ::unsetenv("TMPDIR"); }
+
+  const TempDir dir_;
+  const TempDir temporary_;
+};
+
+TEST_F(KilledRun, of_monitor_leaves_a_folder_to_the_next_one) {
+  const ProgramResult killed = run_program(dir_.path(), {"monitor", "--", "sh", "-c", "kill -KILL $PPID"});
+  EXPECT_EQ(killed.signal, SIGKILL);
+  EXPECT_THAT(names_in(temporary_.path()), testing::ElementsAre(testing::StartsWith("h5feed-stats-")));
+  // A run that lives keeps its own, whatever ends meanwhile.
+  const std::string other = std::string("H5FEED_STATS_FILE= '") + H5FEED_PROGRAM + "' monitor -- true";
+  const ProgramResult next = run_program(
+      dir_.path(), {"monitor", "--", "sh", "-c", other + " && ls \"${H5FEED_STATS_FILE%/*}/..\""});
+  EXPECT_EQ(next.exit_code, 0) << next.err;
+  EXPECT_THAT(lines_of(next.out), testing::ElementsAre(testing::StartsWith("h5feed-stats-")));
+  EXPECT_THAT(names_in(temporary_.path()), testing::IsEmpty());
+}
+
+TEST_F(KilledRun, of_tune_leaves_a_folder_to_the_next_one) {
+  ASSERT_EQ(
+      run_program(dir_.path(), {"generate", "a.h5", "--samples", "300", "--shape", "3,16,16"}).exit_code, 0);
+  Program program(dir_.path(), {"tune", "a.h5", "--time-budget", "60s"});
+  const auto files = [&] {
+    std::vector<std::string> names;
+    std::error_code changing;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(temporary_.path(), changing))
+      if (entry.path().extension() == ".h5") names.push_back(entry.path());
+    return names;
+  };
+  while (files().empty()) std::this_thread::yield();
+  program.send(SIGKILL);
+  EXPECT_EQ(program.wait().signal, SIGKILL);
+  EXPECT_THAT(names_in(temporary_.path()), testing::ElementsAre(testing::StartsWith("h5feed-tune-")));
+  // Whatever becomes of it otherwise.
+  EXPECT_EQ(run_program(dir_.path(), {"tune", "a.h5", "--time-budget", "0.1ms"}).exit_code, 2);
+  EXPECT_THAT(names_in(temporary_.path()), testing::IsEmpty());
+}
 
 }  // namespace
 }  // namespace h5feed::test
