@@ -26,7 +26,7 @@ std::string cores_text(const std::optional<double>& cores) {
 }  // namespace
 
 ProcessUse::ProcessUse(const WatchedProcess& process, bool started)
-    : process_(process), started_(started), tree_(process.pid()) {
+    : process_(process), started_(started), tree_(process.pid(), process.started()) {
   if (!started_) before_ = tree_.read();
   last_ = before_;
 }

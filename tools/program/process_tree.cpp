@@ -130,7 +130,7 @@ bool ProcessTree::is_member(const ProcessStat& process, const std::map<pid_t, Pr
   const ProcessStat* at = &process;
   // Process numbers may be reused while processes are listed; parents can then seem to form a cycle.
   for (std::size_t depth = 0; depth < all.size(); ++depth) {
-    if (at->pid == root_) return true;
+    if (at->pid == root_ && at->started == root_started_) return true;
     const auto known = members_.find(at->pid);
     if (known != members_.end() && known->second == at->started) return true;
     const auto parent = all.find(at->parent);

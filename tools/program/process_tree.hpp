@@ -49,7 +49,8 @@ struct TreeUse {
 /// seen. For one thread.
 class ProcessTree {
  public:
-  explicit ProcessTree(pid_t root) : root_(root) {}
+  /// `started` is `ProcessStat::started` of `root`: a later process with its number is not taken for it.
+  ProcessTree(pid_t root, std::uint64_t started) : root_(root), root_started_(started) {}
 
   /// Reads /proc and returns the tree's use. CPU time and storage bytes never decrease. Lists all processes,
   /// and reads those of the tree and the new ones; every 10 s, all: some milliseconds if there are hundreds.
@@ -61,7 +62,8 @@ class ProcessTree {
   bool is_member(const ProcessStat& process, const std::map<pid_t, ProcessStat>& all) const;
   std::map<pid_t, ProcessStat> candidates();
 
-  pid_t root_;
+  const pid_t root_;
+  const std::uint64_t root_started_;
   std::map<pid_t, ino_t> strangers_;  // the file in /proc of processes outside of the tree, by number
   Clock::time_point forgotten_ = Clock::now();
   std::map<pid_t, std::uint64_t> members_;  // start time by number

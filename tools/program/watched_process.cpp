@@ -51,7 +51,10 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command, bo
   }
   // posix_spawn returns once the command is executed, so this peak covers what the kernel has counted for
   // both.
-  return {pid, true, 0, peak_rss_bytes(), begun};
+  const std::uint64_t own_peak_bytes = peak_rss_bytes();
+  // Until it is waited for, it is listed even if it has ended.
+  const auto stat = process_stat(pid);
+  return {pid, true, stat ? stat->started : 0, own_peak_bytes, begun};
 }
 
 WatchedProcess WatchedProcess::running(pid_t pid) {
@@ -91,7 +94,9 @@ std::optional<int> WatchedProcess::exit_code() {
   return exit_code_;
 }
 
-void WatchedProcess::send(int signal) const noexcept { ::kill(pid_, signal); }
+void WatchedProcess::send(int signal) const noexcept {
+  if (!exit_code_) ::kill(pid_, signal);
+}
 
 bool descends_from(pid_t pid, pid_t ancestor) {
   while (pid > 1 && pid != ancestor) {

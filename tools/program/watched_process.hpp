@@ -34,6 +34,8 @@ class WatchedProcess {
   static WatchedProcess running(pid_t pid);
 
   pid_t pid() const noexcept { return pid_; }
+  /// Returns `ProcessStat::started` of the process; 0 if /proc does not tell.
+  std::uint64_t started() const noexcept { return started_; }
   /// Returns the time when the command was started, or the running process was found.
   Clock::time_point begun() const noexcept { return begun_; }
   /// Returns the exit code once the process has ended, else nothing; does not block. For a started command,
@@ -42,7 +44,8 @@ class WatchedProcess {
   std::optional<int> exit_code();
   /// Resources used by a started command; set once `exit_code` has found it ended.
   const std::optional<LifetimeUse>& lifetime() const noexcept { return lifetime_; }
-  /// Sends a signal to the process; ignores errors.
+  /// Sends a signal to the process, unless `exit_code` has found it ended: its number may be that of another
+  /// then. Ignores errors.
   void send(int signal) const noexcept;
 
  private:

@@ -75,11 +75,13 @@ class Parent {
   pid_t pid_ = -1;
 };
 
+std::uint64_t started(pid_t pid) { return cli::process_stat(pid)->started; }
+
 TEST(ProcessTree, has_the_descendants_that_start_between_readings_and_no_others) {
   Parent root, other;
   root.wait();
   other.wait();
-  ProcessTree tree(root.pid());
+  ProcessTree tree(root.pid(), started(root.pid()));
   EXPECT_EQ(tree.read().processes, 1U);
   EXPECT_EQ(tree.read().processes, 1U);
   const pid_t first = root.child();
@@ -95,7 +97,7 @@ TEST(ProcessTree, has_the_descendants_that_start_between_readings_and_no_others)
 TEST(ProcessTree, keeps_a_descendant_whose_parent_has_ended) {
   Parent root;
   root.wait();
-  ProcessTree tree(root.pid());
+  ProcessTree tree(root.pid(), started(root.pid()));
   const pid_t grandchild = root.grandchild();
   EXPECT_EQ(tree.read().processes, 3U);
   const pid_t child = cli::process_stat(grandchild)->parent;
@@ -105,6 +107,18 @@ TEST(ProcessTree, keeps_a_descendant_whose_parent_has_ended) {
   EXPECT_EQ(tree.read().processes, 2U);
   EXPECT_EQ(tree.read().processes, 2U);
   tree.send(SIGKILL);
+}
+
+TEST(ProcessTree, leaves_a_process_alone_that_has_the_number_of_an_ended_root) {
+  Parent later;
+  later.wait();
+  const pid_t child = later.child();
+  ProcessTree tree(later.pid(), started(later.pid()) - 1);
+  EXPECT_EQ(tree.read().processes, 0U);
+  tree.send(SIGKILL);
+  EXPECT_GT(later.child(), 0) << "it lives";
+  EXPECT_TRUE(cli::process_stat(child));
+  EXPECT_EQ(tree.read().processes, 0U);
 }
 
 TEST(ProcessStat, has_names_with_any_characters) {
