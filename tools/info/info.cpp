@@ -27,6 +27,7 @@
 #include "tools/info/file_lines.hpp"
 #include "tools/info/open_lines.hpp"
 #include "tools/info/shapes.hpp"
+#include "tools/info/sheltered.hpp"
 #include "tools/info/sparse.hpp"
 #include "tools/info/stats.hpp"
 #include "tools/info/volumes.hpp"
@@ -268,7 +269,8 @@ int info(const InfoArguments& arguments) {
                        {.bytes = kAmpleBytes,
                         .largest_file_bytes = std::filesystem::file_size(arguments.file) + kAmpleBytes});
     file.reset();
-    update_attributes(arguments.file, "/", {});
+    // The mark of an open writer, which libhdf5 sets and removes, must not stay either.
+    run_sheltered(arguments.file, [&] { update_attributes(arguments.file, "/", {}); });
     file = open_isolated(arguments.file);
   }
   std::vector<Entry> entries = look_at_all(file, arguments.data);

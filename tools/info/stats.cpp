@@ -14,6 +14,7 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/write/attributes.hpp"
+#include "tools/info/sheltered.hpp"
 #include "tools/measure/decode_speed.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/progress.hpp"
@@ -120,9 +121,10 @@ Json stats_json(const StatsResult& result) {
 }
 
 void store_stats(const std::string& file, const std::vector<StatsResult>& results) {
-  for (const StatsResult& result : results) {
-    update_attributes(file, result.info.path, stats_attributes(result.stats));
-  }
+  run_sheltered(file, [&] {
+    for (const StatsResult& result : results)
+      update_attributes(file, result.info.path, stats_attributes(result.stats));
+  });
 }
 
 }  // namespace h5feed::cli

@@ -39,7 +39,8 @@ std::string stats_text(const std::vector<StatsResult>& results);
 Json stats_json(const StatsResult& result);
 
 /// Stores mean, std, min and max of each channel, in the unit of the stored values, as attributes of the
-/// datasets. The file must not be open. Throws FileError.
+/// datasets. A signal to this process does not cut that off (`run_sheltered`). The file must not be open.
+/// Throws FileError.
 void store_stats(const std::string& file, const std::vector<StatsResult>& results);
 
 }  // namespace h5feed::cli

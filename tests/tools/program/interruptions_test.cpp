@@ -52,6 +52,15 @@ std::vector<Command> commands() {
   };
 }
 
+// Returns how many of the attributes that `info --write-attributes` writes are there.
+int attributes_in(const std::filesystem::path& path) {
+  const Hid file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  int count = 0;
+  for (const char* const name : {"mean", "std", "min", "max"})
+    count += H5Aexists_by_name(file.get(), "images", name, H5P_DEFAULT) > 0 ? 1 : 0;
+  return count;
+}
+
 // An array of .npy version 1.0 of (1000, 3, 32, 32) bytes.
 std::vector<std::byte> npy() {
   std::string text("\x93NUMPY\x01\x00", 8);
@@ -213,6 +222,37 @@ TEST_F(KilledRun, of_tune_leaves_a_folder_to_the_next_one) {
   EXPECT_EQ(run_program(dir_.path(), {"tune", "a.h5", "--time-budget", "0.1ms"}).exit_code, 2);
   EXPECT_THAT(names_in(temporary_.path()), testing::IsEmpty());
 }
+
+#ifdef H5FEED_KILLING_WRITES
+TEST_F(KilledRun, of_info_has_written_all_attributes_or_none_whenever_it_was_killed) {
+  ASSERT_EQ(
+      run_program(dir_.path(), {"generate", "b.h5", "--samples", "300", "--shape", "3,16,16"}).exit_code, 0);
+  // This format marks a file while a writer has it open; a mark that stays makes libhdf5 refuse the file.
+  ASSERT_EQ(run_program(dir_.path(), {"repack", "b.h5", "a.h5", "--filter", "none", "--libver", "latest"})
+                .exit_code,
+            0);
+  const std::vector<std::byte> before = file_bytes(dir_ / "a.h5");
+  const std::vector<std::byte> images = read_through_libhdf5(dir_ / "a.h5", "images");
+  int number = 0;
+  for (bool killed = true; killed; ++number) {
+    SCOPED_TRACE(number);
+    replace_file(dir_ / "a.h5", before);
+    ::setenv("LD_PRELOAD", H5FEED_KILLING_WRITES, 1);
+    ::setenv("H5FEED_TEST_KILLING_WRITE", std::to_string(number).c_str(), 1);
+    const ProgramResult result = run_program(dir_.path(), {"info", "a.h5", "--stats", "--write-attributes"});
+    ::unsetenv("LD_PRELOAD");
+    ::unsetenv("H5FEED_TEST_KILLING_WRITE");
+    killed = result.signal == SIGKILL;
+    EXPECT_TRUE(killed || result.exit_code == 0) << result.err;
+    const ProgramResult checked = run_program(dir_.path(), {"check", "a.h5"});
+    ASSERT_EQ(checked.exit_code, 0) << checked.err;
+    const int attributes = attributes_in(dir_ / "a.h5");
+    EXPECT_TRUE(attributes == 4 || (killed && attributes == 0)) << attributes;
+    EXPECT_EQ(read_through_libhdf5(dir_ / "a.h5", "images"), images);
+  }
+  EXPECT_GT(number, 4) << "so many writes at least there were";
+}
+#endif
 
 }  // namespace
 }  // namespace h5feed::test
