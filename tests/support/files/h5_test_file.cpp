@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <stdexcept>
 
@@ -215,10 +214,13 @@ std::vector<std::byte> random_bytes(std::size_t size, unsigned seed) {
 }
 
 std::vector<std::byte> file_bytes(const std::filesystem::path& path) {
+  std::error_code missing;
+  const auto size = std::filesystem::file_size(path, missing);
+  std::vector<std::byte> bytes(missing ? 0 : size);
   std::ifstream in(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
+  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(in.gcount()));
+  return bytes;
 }
 
 void replace_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands, ended by a signal at a random moment: they obey at once, leave no part of an output and no
-// temporary file behind, and change no input.
+// Commands, ended by a signal at a random moment: they obey at once, leave no part of an output, no temporary
+// file and no process behind, and change no input.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,6 +20,7 @@
 #include "support/files/file_text.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
+#include "support/programs/report_inputs.hpp"
 #include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
@@ -33,6 +34,8 @@ struct Command {
   const char* name;
   std::vector<std::string> arguments;
   bool reports = false;  // after SIGINT and SIGTERM, too, and then exits with 128 and their number
+  bool resumes = false;  // goes on with the complete parts that an interrupted run has left
+  bool changes = false;  // adds attributes to a.h5
 };
 
 std::vector<Command> commands() {
@@ -41,15 +44,66 @@ std::vector<Command> commands() {
       {"pack", {"pack", "out.h5", "--npy", "images=images.npy"}},
       {"repack", {"repack", "a.h5", "out.h5", "--chunk", "7", "--filter", "gzip:6"}},
       {"split", {"repack", "a.h5", "out.h5", "--chunk", "7", "--split", "3"}},
+      {.name = "resume",
+       .arguments = {"repack", "a.h5", "out.h5", "--chunk", "7", "--split", "3", "--resume"},
+       .resumes = true},
       {"check", {"check", "a.h5"}},
       {"info", {"info", "a.h5", "--stats"}},
+      {.name = "attributes", .arguments = {"info", "a.h5", "--stats", "--write-attributes"}, .changes = true},
       {"bench",
        {"bench", "a.h5", "--num-workers", "0,2", "--time-budget", "0.2s", "--export-json", "out.json"}},
+      {"peer",
+       {"bench", "a.h5", "--peer", "pytorch", "--python", "./python", "--num-workers", "0", "--runs", "1",
+        "--time-budget", "0.1s", "--export-json", "out.json"}},
       {"tune", {"tune", "a.h5", "--time-budget", "5s"}},
       {"doctor", {"doctor", "a.h5", "--time-budget", "0.2s"}},
       {"monitor", {"monitor", "--", "sleep", "0.3"}, true},
       {"env", {"env"}},
+      {"report", {"report", "in.json", "-o", "out.html"}},
+      {"completion", {"completion", "bash"}},
+#ifdef H5FEED_TEST_IMAGES
+      {"images", {"pack", "out.h5", "--images", "imgs", "--size", "32x32"}},
+#endif
   };
+}
+
+constexpr int kImages = 200;
+
+// Images of 64 x 64 pixels in two classes.
+void write_images(const std::filesystem::path& folder) {
+  for (const char* const name : {"cat", "dog"}) {
+    std::filesystem::create_directories(folder / name);
+    for (int i = 0; i < kImages / 2; ++i)
+      std::ofstream(folder / name / (std::to_string(i) + ".ppm")) << "P6 64 64 255\n"
+                                                                  << std::string(3 * 64 * 64, 'x');
+  }
+}
+
+// A program that answers as Python does that runs the scripts of a peer.
+void write_python(const std::filesystem::path& path) {
+  std::ofstream(path) << R"(#!/bin/sh
+if [ "$2" = describe ]; then
+  echo '{"python": "3", "modules": {"h5py": {"version": "3", "pip": "h5py", "apt": "", "problem": ""}}, "ways":
+    [{"mode": "tuned", "name": "reader", "order": "full", "same_order": false, "converts": false,
+    "slow_start": false}]}'
+else
+  sleep 0.05
+  echo '{"samples_per_s": 5, "after_start": null, "first_batch_s": 0.5}'
+fi
+)";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
+// Returns the command lines of the processes in whose environment TMPDIR is `folder`, from their start on.
+std::vector<std::string> processes_with(const std::filesystem::path& folder) {
+  std::vector<std::string> found;
+  std::error_code ended;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ended)) {
+    const std::string environment = '\0' + text_so_far(entry.path() / "environ");
+    if (environment.find('\0' + ("TMPDIR=" + folder.string()) + '\0') != std::string::npos)
+      found.push_back(text_so_far(entry.path() / "cmdline"));
+  }
+  return found;
 }
 
 // Returns how many of the attributes that `info --write-attributes` writes are there.
@@ -80,11 +134,18 @@ class Interruptions : public testing::TestWithParam<Command> {
     ASSERT_EQ(
         run_program(dir_.path(), {"generate", "a.h5", "--samples", "1500", "--shape", "3,32,32"}).exit_code,
         0);
-    replace_file(dir_ / "images.npy", npy());
+    if (reads("images=images.npy")) replace_file(dir_ / "images.npy", npy());
+    if (reads("imgs")) write_images(dir_ / "imgs");
+    write_python(dir_ / "python");
+    std::ofstream(dir_ / "in.json") << bench_result(1e4);
+    inputs_ = names_in(dir_.path());
     input_ = file_bytes(dir_ / "a.h5");
+    if (GetParam().resumes || GetParam().changes) images_ = read_through_libhdf5(dir_ / "a.h5", "images");
   }
 
   void TearDown() override { ::unsetenv("TMPDIR"); }
+
+  static bool reads(const char* input) { return std::ranges::count(GetParam().arguments, input) > 0; }
 
   // Returns how long the command takes, and keeps what it writes.
   std::chrono::microseconds run_whole() {
@@ -97,14 +158,17 @@ class Interruptions : public testing::TestWithParam<Command> {
   // Returns the names of what a run has left.
   std::vector<std::string> rest() const {
     std::vector<std::string> names = names_in(dir_.path());
-    std::erase_if(names, [](const std::string& name) { return name == "a.h5" || name == "images.npy"; });
+    std::erase_if(names, [&](const std::string& name) { return std::ranges::count(inputs_, name) > 0; });
     return names;
   }
 
-  void remove_rest() const {
-    for (const std::string& name : rest()) std::filesystem::remove_all(dir_ / name);
-    for (const std::string& name : names_in(temporary_.path()))
-      std::filesystem::remove_all(temporary_ / name);
+  void prepare() {
+    const bool keeps_parts = GetParam().resumes && !std::filesystem::exists(dir_ / "out.h5");
+    for (const std::string& name : rest()) {
+      if (!keeps_parts || name.starts_with('.')) std::filesystem::remove_all(dir_ / name);
+    }
+    if (GetParam().changes) replace_file(dir_ / "a.h5", input_);
+    temporary_before_ = names_in(temporary_.path());
   }
 
   bool is_complete(const std::string& output) const {
@@ -112,6 +176,7 @@ class Interruptions : public testing::TestWithParam<Command> {
       std::ifstream file(dir_ / output);
       return nlohmann::json::accept(file);
     }
+    if (output.ends_with(".html")) return text_of(dir_ / output).ends_with("</html>\n");
     return run_program(dir_.path(), {"check", output}).exit_code == 0;
   }
 
@@ -119,7 +184,7 @@ class Interruptions : public testing::TestWithParam<Command> {
   // that nobody takes for an output.
   void expect_no_part(int signal) const {
     if (signal != SIGKILL) {
-      EXPECT_THAT(names_in(temporary_.path()), testing::IsEmpty());
+      EXPECT_THAT(names_in(temporary_.path()), testing::IsSubsetOf(temporary_before_));
     }
     for (const std::string& name : rest()) {
       SCOPED_TRACE(name);
@@ -131,9 +196,60 @@ class Interruptions : public testing::TestWithParam<Command> {
     }
   }
 
+  void expect_sound_input() const {
+    const std::vector<std::byte> now = file_bytes(dir_ / "a.h5");
+    if (!GetParam().changes || now == input_) {
+      EXPECT_EQ(now, input_);
+      return;
+    }
+    EXPECT_EQ(attributes_in(dir_ / "a.h5"), 4);
+    EXPECT_EQ(read_through_libhdf5(dir_ / "a.h5", "images"), images_);
+    EXPECT_TRUE(is_complete("a.h5"));
+  }
+
+  void expect_right_result() const {
+    if (GetParam().resumes) {
+      EXPECT_EQ(read_through_libhdf5(dir_ / "out.h5", "images"), images_);
+    }
+  }
+
+  // Waits for what may take a moment.
+  template <typename Condition>
+  static void expect_soon(const Condition& condition) {
+    constexpr auto kMoment = std::chrono::seconds(20);
+    const auto begin = Clock::now();
+    while (!condition() && Clock::now() - begin < kMoment)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_TRUE(condition());
+  }
+
+  // A process that watches for the end of another notices it a little later.
+  void expect_no_process() const {
+    expect_soon([&] { return processes_with(temporary_.path()).empty(); });
+    EXPECT_THAT(processes_with(temporary_.path()), testing::IsEmpty());
+  }
+
+  // What killed runs have left in the temporary folder goes when the next one begins, but for folders that
+  // they were just about to use, or to remove.
+  void expect_next_run_to_clean_up() {
+    const std::vector<std::string> left = temporary_before_;
+    const auto is_there = [&](const std::string& name) {
+      std::error_code none;
+      return std::filesystem::exists(temporary_ / name) &&
+             !std::filesystem::is_empty(temporary_ / name, none);
+    };
+    Program next(dir_.path(), GetParam().arguments);
+    expect_soon([&] { return std::ranges::none_of(left, is_there); });
+    next.send(SIGTERM);
+    next.wait();
+  }
+
   const TempDir dir_;
   const TempDir temporary_;
+  std::vector<std::string> inputs_;
+  std::vector<std::string> temporary_before_;
   std::vector<std::byte> input_;
+  std::vector<std::byte> images_;
 };
 
 TEST_P(Interruptions, at_any_moment_end_the_command_and_leave_no_part_of_an_output) {
@@ -151,17 +267,19 @@ TEST_P(Interruptions, at_any_moment_end_the_command_and_leave_no_part_of_an_outp
   for (int i = 0; i < 3 * rounds || (ended == 0 && i < kMostRuns); ++i) {
     const int signal = std::array{SIGINT, SIGTERM, SIGKILL}[static_cast<std::size_t>(i % 3)];
     SCOPED_TRACE(signal);
-    remove_rest();
+    prepare();
     Program program(dir_.path(), command.arguments, {.timeout = std::chrono::seconds(60)});
     const auto moment = std::uniform_int_distribution<std::int64_t>(0, latest_us)(random);
     std::this_thread::sleep_for(std::chrono::microseconds(moment));
     program.send(signal);
     const ProgramResult result = program.wait();
     ASSERT_FALSE(result.timed_out) << "the signal was not obeyed";
-    EXPECT_EQ(file_bytes(dir_ / "a.h5"), input_);
+    expect_no_process();
+    expect_sound_input();
     if (result.exit_code == 0) {  // it was done before: runs have become shorter than the first
       latest_us = std::max(moment, std::int64_t{1});
       EXPECT_EQ(rest(), written);
+      expect_right_result();
       continue;
     }
     ++ended;
@@ -176,6 +294,13 @@ TEST_P(Interruptions, at_any_moment_end_the_command_and_leave_no_part_of_an_outp
     }
   }
   EXPECT_GT(ended, 0) << "no signal came in time";
+  prepare();
+  expect_next_run_to_clean_up();
+  if (!command.resumes) return;
+  prepare();
+  run_whole();
+  EXPECT_EQ(rest(), written);
+  expect_right_result();
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Interruptions, testing::ValuesIn(commands()),
