@@ -3,14 +3,17 @@
 // A small program stands in for Python, so that neither PyTorch nor h5py is needed here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -298,6 +301,32 @@ TEST(BenchPeer, kills_a_peer_that_does_not_end_and_all_that_it_started) {
   const std::vector<std::string> worker = lines_of(text_of(dir / "worker"));
   ASSERT_EQ(worker.size(), 1U);
   EXPECT_TRUE(has_ended(worker.front()));
+}
+
+TEST(BenchPeer, takes_python_along_where_it_is_killed) {
+  if (std::system("python3 -c 'import ctypes' 2>/dev/null") != 0) GTEST_SKIP() << "there is no Python";
+  const TempDir dir;
+  write_peer_samples(dir);
+  std::ofstream(dir / "waiting.py") << R"(
+import sys, time
+sys.path.insert(0, sys.argv.pop(1))
+import harness
+
+class Peer:
+    def ways(self, order):
+        open("waiting", "w").close()
+        time.sleep(120)
+
+harness.main(Peer(), arguments=["ways", "full"])
+)";
+  std::ofstream(dir / "python") << "#!/bin/sh\nexec python3 waiting.py \"${1%/*}\"\n";
+  std::filesystem::permissions(dir / "python", std::filesystem::perms::owner_all);
+  Program program(dir.path(), {"bench", "a.h5", "--peer", "pytorch", "--python", "./python"},
+                  {.timeout = std::chrono::seconds(60)});
+  while (!std::filesystem::exists(dir / "waiting")) std::this_thread::yield();
+  program.send(SIGKILL);
+  // It has the program's output open.
+  EXPECT_FALSE(program.wait().timed_out);
 }
 
 TEST(BenchPeer, leaves_out_repetitions_where_starting_python_takes_longer_than_measuring) {

@@ -20,12 +20,15 @@ A peer is a module with
     convert(settings, source)      only if a Way needs it: writes the samples in the peer's own format
 """
 
+import contextlib
+import ctypes
 import dataclasses
 import importlib
 import importlib.metadata
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import time
 import zlib
@@ -203,8 +206,16 @@ def convert(peer, settings, source):
     return {"seconds": time.perf_counter() - started, "bytes": size_of(settings["folder"])}
 
 
+def follow_parent():
+    """Has the kernel end this process with the thread that started it: a program that is killed cannot do that."""
+    pr_set_pdeathsig = 1
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
 def main(peer, open_data=h5py_rows.open_h5py, arguments=None):
     """Runs the command of the command line for the module `peer`. Does not return."""
+    follow_parent()
     command, *rest = arguments or sys.argv[1:]
     if command in ("describe", "ways"):
         print(json.dumps(describe(peer, rest[0]) if command == "describe" else ways(peer, rest[0])))
