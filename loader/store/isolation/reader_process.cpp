@@ -148,7 +148,8 @@ void ReaderProcess::start() {
   SpawnSettings settings;
   auto* const actions = &settings.actions;
   check(program, posix_spawn_file_actions_adddup2(actions, theirs.get(), kIsolationDescriptor));
-  // First of all: a file that another thread closes meanwhile stays locked until the child has closed it, too.
+  // First of all: a file that another thread closes meanwhile stays locked until the child has closed it,
+  // too.
   check(program, posix_spawn_file_actions_addclosefrom_np(actions, kIsolationDescriptor + 1));
   check(program, posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0));
   check(program, posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0));
