@@ -11,8 +11,8 @@
 
 #include "base/byte_units.hpp"
 #include "dataset/geometry.hpp"
-#include "tools/measure/sample_cost.hpp"
 #include "tools/program/table.hpp"
+#include "tools/storage/storage_advice.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -167,12 +167,13 @@ std::vector<std::string> patch_advice(const DatasetInfo& info, const std::vector
   const double now = decoded_per_wanted(info.shape, chunk, *volumes, reading.patch);
   const double then = decoded_per_wanted(info.shape, better, *volumes, reading.patch);
   if (now < kWorthSaying * then) return {};
+  const StorageCure cure = storage_cure(info, "", fmt::format("--chunk {}", fmt::join(better, "x")), better);
   return {fmt::format(
       "{}: a patch of {} at a random place decodes {:.3g} times its own voxels {}, and {:.2g} times with "
-      "chunks of {}: {}",
+      "chunks of {}{}: {}",
       printable(short_path(info.path)), fmt::join(reading.patch, "×"), now,
       info.chunk_shape.empty() ? "without chunks" : fmt::format("with chunks of {}", fmt::join(chunk, "×")),
-      then, fmt::join(better, "×"), repack_command(info, fmt::format("--chunk {}", fmt::join(better, "x"))))};
+      then, fmt::join(better, "×"), cure.text.empty() ? "" : "; " + cure.text, cure.command)};
 }
 
 }  // namespace h5feed::cli

@@ -255,24 +255,23 @@ std::vector<std::uint64_t> target_chunk_shape(const DatasetInfo& info, const Cop
 }
 
 std::uint64_t bytes_of_chunk_tables(const std::vector<RepackJob>& jobs, bool verify) {
-  constexpr std::uint64_t kSealBytes = 33;
   std::uint64_t bytes = 0;
   for (const RepackJob& job : jobs) {
     const DatasetInfo& info = job.info();
-    if (info.layout == StorageLayout::chunked) bytes += job.reader->num_chunks() * sizeof(ChunkLocation);
-    if (!verify || info.total_bytes() == 0) continue;
-    const std::uint64_t chunks = product(chunk_grid(info.shape, target_chunk_shape(info, job.storage)));
-    bytes += chunks * (kSealBytes + sizeof(ChunkLocation));
+    const bool verified = verify && info.total_bytes() > 0;
+    bytes += chunk_table_bytes(
+        info.layout == StorageLayout::chunked ? job.reader->num_chunks() : 0,
+        verified ? product(chunk_grid(info.shape, target_chunk_shape(info, job.storage))) : 0);
   }
   return bytes;
 }
 
 RepackSettings settings_for(const std::vector<RepackJob>& jobs, RepackSettings settings) {
   settings.held_bytes = bytes_of_chunk_tables(jobs, settings.verify);
-  if (settings.held_bytes < settings.memory_bytes / 2) return settings;
+  if (holds_chunk_tables(settings.memory_bytes, settings.held_bytes)) return settings;
   throw OptionError(fmt::format("--memory {} cannot hold the places of all chunks ({}); give at least {}",
                                 format_bytes(settings.memory_bytes), format_bytes(settings.held_bytes),
-                                format_bytes_ceil(2 * settings.held_bytes + kMiB)));
+                                format_bytes_ceil(memory_for_chunk_tables(settings.held_bytes))));
 }
 
 void plan_job(RepackJob& job, const RepackSettings& settings) {

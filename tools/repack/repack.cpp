@@ -41,7 +41,7 @@ namespace {
 RepackSettings make_settings(const RepackArguments& arguments) {
   const SystemLimits limits = system_limits();
   RepackSettings settings{.out = arguments.out,
-                          .memory_bytes = limits.available_bytes / 4,
+                          .memory_bytes = default_repack_memory(limits.available_bytes),
                           .jobs = parse_jobs(arguments.jobs, limits),
                           .verify = !arguments.no_verify};
   if (!arguments.memory.empty()) settings.memory_bytes = parse_size("--memory", arguments.memory);

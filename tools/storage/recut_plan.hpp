@@ -8,9 +8,29 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_units.hpp"
+#include "store/index/chunk_index.hpp"
 #include "tools/storage/chunk_walk.hpp"
 
 namespace h5feed::cli {
+
+/// Memory that `repack` uses where --memory is not given.
+constexpr std::uint64_t default_repack_memory(std::uint64_t available_bytes) noexcept {
+  return available_bytes / 4;
+}
+/// Bytes that `repack` holds for the places of chunks: of the source, and, to verify, of the target.
+constexpr std::uint64_t chunk_table_bytes(std::uint64_t source_chunks, std::uint64_t target_chunks) noexcept {
+  constexpr std::uint64_t kSealBytes = 33;
+  return source_chunks * sizeof(ChunkLocation) + target_chunks * (kSealBytes + sizeof(ChunkLocation));
+}
+/// Returns whether `repack` works with so much memory while it holds `table_bytes` for the places of chunks.
+constexpr bool holds_chunk_tables(std::uint64_t memory_bytes, std::uint64_t table_bytes) noexcept {
+  return table_bytes < memory_bytes / 2;
+}
+/// Returns a memory with which `holds_chunk_tables` is true.
+constexpr std::uint64_t memory_for_chunk_tables(std::uint64_t table_bytes) noexcept {
+  return 2 * table_bytes + kMiB;
+}
 
 /// Extents of a re-cut, in elements; at least one dimension, no extent is 0.
 struct RecutShapes {

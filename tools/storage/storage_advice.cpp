@@ -9,9 +9,13 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "store/filters/filters.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "tools/measure/sample_cost.hpp"
 #include "tools/program/table.hpp"
+#include "tools/storage/h5py_line.hpp"
+#include "tools/storage/recut_plan.hpp"
+#include "tools/storage/storage_model.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -19,10 +23,14 @@ namespace {
 // A smaller dataset is read whole, whatever its storage.
 constexpr std::uint64_t kSmallDatasetBytes = kMiB;
 
+std::uint64_t product_of(const std::vector<std::uint64_t>& extents) {
+  std::uint64_t product = 1;
+  for (const std::uint64_t extent : extents) product *= extent;
+  return product;
+}
+
 std::uint64_t bytes_of(const std::vector<std::uint64_t>& extents, std::size_t element_bytes) {
-  std::uint64_t bytes = element_bytes;
-  for (const std::uint64_t extent : extents) bytes *= extent;
-  return bytes;
+  return element_bytes * product_of(extents);
 }
 
 // Formats a factor with three digits, which are enough to decide by: "1.99", "17.3", "8,192".
@@ -36,6 +44,25 @@ std::string seconds_text(double seconds) {
   if (seconds < 1e-3) return fmt::format(", about {:.3g} µs", seconds * 1e6);
   if (seconds < 1) return fmt::format(", about {:.3g} ms", seconds * 1e3);
   return fmt::format(", about {:.3g} s", seconds);
+}
+
+// `repack` asks for every chunk, also for those that are not written: a second or two for so many.
+constexpr std::uint64_t kManyVisits = 1'000'000;
+
+// Returns the chunks of `repack --chunk auto`.
+std::vector<std::uint64_t> whole_samples(const DatasetInfo& info) {
+  std::vector<std::uint64_t> chunk = info.shape;
+  chunk.front() = automatic_chunk_rows(info.rows(), info.row_bytes());
+  return chunk;
+}
+
+// Returns the filters that `options` of `repack` ask for; by default the dataset's own.
+std::vector<FilterSpec> filters_after(const DatasetInfo& info, std::string_view options) {
+  constexpr std::string_view kOption = "--filter ";
+  const auto at = options.find(kOption);
+  if (at == std::string_view::npos) return info.filters;
+  const std::string_view filter = options.substr(at + kOption.size());
+  return parse_filters(std::string(filter.substr(0, filter.find(' '))), size_of(info.dtype));
 }
 
 }  // namespace
@@ -106,9 +133,36 @@ std::string StorageFault::line(const DatasetInfo& info) const {
                      command.empty() ? "" : ": ", command);
 }
 
+StorageCure storage_cure(const DatasetInfo& info, std::string text, std::string_view options,
+                         const std::vector<std::uint64_t>& chunk, std::uint64_t available_bytes) {
+  const std::uint64_t chunks =
+      info.chunk_shape.empty() ? 0 : product_of(chunk_grid(info.shape, info.chunk_shape));
+  const std::uint64_t tables = chunk_table_bytes(chunks, product_of(chunk_grid(info.shape, chunk)));
+  const std::uint64_t needed = memory_for_chunk_tables(tables);
+  // What is available changes until the command runs.
+  const std::uint64_t ample = available_bytes - available_bytes / 4;
+  const auto anew = [&] {
+    return h5py_line(info.path, "values", chunk, filters_after(info, options)) + "  # h5py";
+  };
+  if (info.layout == StorageLayout::chunked && info.stored_bytes == 0 && chunks > kManyVisits)
+    return {"nothing is written to it yet: write it with other chunks", anew()};
+  if (needed > ample) {
+    return {fmt::format("repack would need {} of memory for the places of its {} chunks: write it anew with "
+                        "larger ones",
+                        format_bytes(needed), format_count(chunks)),
+            anew()};
+  }
+  std::string command = repack_command(info, options);
+  if (!holds_chunk_tables(default_repack_memory(ample), tables))
+    command += fmt::format(" --memory {}MiB", (needed + kMiB - 1) / kMiB);
+  return {std::move(text), std::move(command)};
+}
+
 std::optional<StorageFault> cut_samples(const DatasetInfo& info) {
   const std::optional<SampleCost> cost = sample_cost(info);
   if (!cost || cost->chunks_per_sample == 1) return std::nullopt;
+  StorageCure cure =
+      storage_cure(info, "write it once with whole samples in a chunk", "--chunk auto", whole_samples(info));
   return StorageFault{
       .mistake = StorageMistake::cut_samples,
       .what = fmt::format(
@@ -117,8 +171,8 @@ std::optional<StorageFault> cut_samples(const DatasetInfo& info) {
           format_count(cost->chunks_per_sample), format_bytes(cost->chunk_bytes),
           factor_text(cost->decoded_per_wanted_random), factor_text(cost->decoded_per_wanted_epoch),
           format_bytes(cost->chunks_per_sample * cost->chunk_bytes)),
-      .cure = "write it once with whole samples in a chunk",
-      .command = repack_command(info, "--chunk auto")};
+      .cure = std::move(cure.text),
+      .command = std::move(cure.command)};
 }
 
 std::vector<StorageFault> storage_faults(const DatasetInfo& info, const ChunkReader* reader) {
@@ -127,8 +181,11 @@ std::vector<StorageFault> storage_faults(const DatasetInfo& info, const ChunkRea
   std::vector<StorageFault> faults;
   if (info.total_bytes() < kSmallDatasetBytes) return faults;
   const auto add = [&](StorageMistake mistake, std::string what, std::string cure, std::string_view options) {
-    faults.push_back({mistake, std::move(what), std::move(cure),
-                      options.empty() ? std::string() : repack_command(info, options)});
+    const bool recuts = options.find("--chunk") != std::string_view::npos;
+    StorageCure found = options.empty() ? StorageCure{std::move(cure), {}}
+                                        : storage_cure(info, std::move(cure), options,
+                                                       recuts ? whole_samples(info) : info.chunk_shape);
+    faults.push_back({mistake, std::move(what), std::move(found.text), std::move(found.command)});
   };
   if (reader != nullptr && !reader->direct()) {
     add(StorageMistake::fallback,

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/system_limits.hpp"
 #include "store/format/dataset_info.hpp"
 #include "store/read/chunk_reader.hpp"
 
@@ -55,11 +57,25 @@ struct StorageFault {
   StorageMistake mistake = StorageMistake::cut_samples;
   std::string what;     ///< what is wrong, with figures
   std::string cure;     ///< what to do
-  std::string command;  ///< the command that does it; empty: none does
+  std::string command;  ///< the command, or the line of h5py, that does it; empty: none does
 
   /// Returns the fault as one line: "/images: WHAT; CURE: COMMAND".
   std::string line(const DatasetInfo& info) const;
 };
+
+/// What to do about the storage of a dataset.
+struct StorageCure {
+  std::string text;     ///< what to do
+  std::string command;  ///< the command, or the line of h5py, that does it
+};
+
+/// Returns `text` with the command of `repack` with `options`, which rewrites the dataset in chunks of
+/// `chunk`; with --memory if it needs more than its default. Where it cannot work, or has nothing to do,
+/// because nothing is written to the dataset, or this machine has no memory for the places of its chunks,
+/// returns what works: to write the dataset anew in such chunks, by h5py.
+StorageCure storage_cure(const DatasetInfo& info, std::string text, std::string_view options,
+                         const std::vector<std::uint64_t>& chunk,
+                         std::uint64_t available_bytes = system_limits().available_bytes);
 
 /// Returns the fault of a dataset whose samples span several chunks, with figures; empty if they do not.
 std::optional<StorageFault> cut_samples(const DatasetInfo& info);

@@ -3,14 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/byte_units.hpp"
 #include "store/filters/filters.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 #include "tools/storage/image_choice.hpp"
 #include "tools/storage/parallel_write.hpp"
+#include "tools/storage/recut_plan.hpp"
 #include "tools/storage/storage_advice.hpp"
 #include "tools/storage/storage_model.hpp"
 
@@ -20,6 +25,7 @@ namespace {
 using namespace cli;  // NOLINT: this file tests it
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(AutomaticChunks, are_about_a_mebibyte_of_whole_samples_in_round_numbers) {
   EXPECT_EQ(automatic_chunk_rows(60000, 28 * 28), 1000U);
@@ -98,6 +104,57 @@ TEST(StorageAdvice, names_each_classic_mistake_in_one_sentence) {
   useless.stored_bytes = useless.total_bytes() - 1000;
   EXPECT_THAT(storage_advice(useless),
               ElementsAre(HasSubstr("gzip:4 saves 0.0 % of the space and costs decoding")));
+}
+
+TEST(StorageAdvice, recommends_a_repack_only_where_it_works_and_else_what_does) {
+  DatasetInfo many = chunked({1'000'000'000, 1, 8, 8}, {1, 1, 8, 8}, "gzip:4");
+  const std::vector<std::uint64_t> whole = {10'000, 1, 8, 8};
+  const auto cure = [&](std::uint64_t available_bytes) {
+    const StorageCure found = storage_cure(many, "more in a chunk", "--chunk auto", whole, available_bytes);
+    return found.text + ": " + found.command;
+  };
+  const std::string repack = "more in a chunk: h5feed repack f.h5 NEW.h5 --dataset /x --chunk auto";
+  const std::string anew =
+      "out.create_dataset(\"/x\", data=values, chunks=(10000, 1, 8, 8), compression=\"gzip\", "
+      "compression_opts=4)  # h5py";
+  EXPECT_EQ(cure(kGiB), "nothing is written to it yet: write it with other chunks: " + anew);
+  many.stored_bytes = 64;
+  EXPECT_EQ(cure(400 * kGiB), repack);
+  EXPECT_EQ(cure(100 * kGiB), repack + " --memory 45789MiB");
+  EXPECT_TRUE(holds_chunk_tables(45789 * kMiB, chunk_table_bytes(1'000'000'000, 100'000)));
+  EXPECT_EQ(
+      cure(20 * kGiB),
+      "repack would need 45 GiB of memory for the places of its 1,000,000,000 chunks: write it anew with "
+      "larger ones: " +
+          anew);
+}
+
+TEST(StorageAdvice, of_info_names_no_repack_that_is_refused_or_has_nothing_to_do) {
+  const TempDir dir;
+  const auto advice = [&](std::uint64_t rows, bool written) {
+    const std::vector<std::uint64_t> first = {0, 0, 0, 0}, one = {1, 1, 8, 8};
+    {
+      H5TestFile file(dir / "a.h5");
+      file.create({.path = "x", .shape = {rows, 1, 8, 8}, .chunk = one});
+      if (written) file.write_box("x", first, one, patterned_bytes(64));
+    }
+    const ProgramResult result = run_program(dir.path(), {"info", "a.h5", "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out).at("datasets")[0].at("advice").dump();
+  };
+  // A table of its chunks would take 24 TB.
+  const std::string endless = advice(1'000'000'000'000, true);
+  EXPECT_THAT(endless, Not(HasSubstr("h5feed repack")));
+  EXPECT_THAT(endless, HasSubstr("repack would need 44 TiB of memory for the places of its 1,000,000,000,000 "
+                                 "chunks: write it anew with larger ones: out.create_dataset("));
+  const std::string unwritten = advice(1'000'000'000, false);
+  EXPECT_THAT(unwritten, Not(HasSubstr("h5feed repack")));
+  EXPECT_THAT(unwritten, HasSubstr("nothing is written to it yet: write it with other chunks: "
+                                   "out.create_dataset("));
+  EXPECT_THAT(advice(100'000, true), HasSubstr("h5feed repack a.h5 NEW.h5 --dataset /x --chunk auto"));
+  EXPECT_EQ(
+      run_program(dir.path(), {"repack", "a.h5", "NEW.h5", "--dataset", "/x", "--chunk", "auto"}).exit_code,
+      0);
 }
 
 TEST(StorageAdvice, says_nothing_of_sound_or_small_data) {
