@@ -4,6 +4,7 @@
 The whole corpus, also by an old h5py, is left to tools/scripts/long.sh.
 """
 
+import importlib
 import re
 import subprocess
 import sys
@@ -38,6 +39,19 @@ def test_every_dataset_is_equal_or_refused_by_name(corpus: Path) -> None:
 def test_the_table_of_the_docs_is_what_was_found(corpus: Path) -> None:
     result = run("table.py", corpus)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_refusals_with_the_same_reason_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(CORPUS))
+    compare = importlib.import_module("compare")
+
+    def reason(dataset: str, message: str) -> str:
+        return compare.reason_of(compare.Verdict("/tmp/0001.h5", dataset, "refused", message=message))
+
+    assert (reason("x", "/tmp/0001.h5:/x: 12 texts exceed /g/x and /x2; export it by h5py or libhdf5 1.10")
+            == "FILE:/DATASET: N texts exceed /g/x and /xN; export it by h5py or libhdf5 N.N")
+    assert reason("g/x", "/tmp/0001.h5:/g/x: no texts") == "FILE:/DATASET: no texts"
+    assert reason("", "/tmp/0001.h5: libhdf5 cannot open it") == "FILE: libhdf5 cannot open it"
 
 
 def test_a_crash_a_hang_and_a_wrong_value_are_told(tmp_path: Path) -> None:

@@ -223,8 +223,11 @@ def files_in(folders: Iterable[str]) -> list[Path]:
 
 def reason_of(verdict: Verdict) -> str:
     """A refusal without what differs from file to file."""
-    text = verdict.message.replace(verdict.file, "FILE").replace(verdict.dataset, "DATASET")
-    return re.sub(r"\d+", "N", text)
+    text = verdict.message.replace(verdict.file, "FILE")
+    if verdict.dataset:
+        # Only as a whole name: it may be as short as a letter of the reason.
+        text = re.sub(rf"(?<!\w)/{re.escape(verdict.dataset)}(?![\w/])", "/DATASET", text)
+    return re.sub(r"(?<!hdf)(?<!HDF)(?<!\bh)\d+", "N", text)
 
 
 def main() -> int:
