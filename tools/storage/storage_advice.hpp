@@ -70,9 +70,9 @@ struct StorageCure {
 };
 
 /// Returns `text` with the command of `repack` with `options`, which rewrites the dataset in chunks of
-/// `chunk`; with --memory if it needs more than its default. Where it cannot work, or has nothing to do,
-/// because nothing is written to the dataset, or this machine has no memory for the places of its chunks,
-/// returns what works: to write the dataset anew in such chunks, by h5py.
+/// `chunk`; with --memory if it needs more than its default. Where this machine has no memory for the places
+/// of the chunks, or there are millions of which none is written, returns what works better: to write the
+/// dataset anew in such chunks, by h5py.
 StorageCure storage_cure(const DatasetInfo& info, std::string text, std::string_view options,
                          const std::vector<std::uint64_t>& chunk,
                          std::uint64_t available_bytes = system_limits().available_bytes);
