@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,6 +45,10 @@ class SignalsBlocked {
 
 [[noreturn]] void change_and_exit(const std::function<void()>& change, int report) {
   ::setsid();
+  // A file that makes libhdf5 loop does not keep the copy, which no other signal ends.
+  constexpr rlim_t kMostSeconds = 60;
+  const rlimit limit{kMostSeconds, kMostSeconds};
+  ::setrlimit(RLIMIT_CPU, &limit);
   std::string error;
   try {
     change();

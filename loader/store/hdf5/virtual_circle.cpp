@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "store/hdf5/virtual_sources.hpp"
@@ -12,14 +14,21 @@
 namespace h5feed {
 namespace {
 
-void follow(const H5File& file, const DatasetInfo& info, unsigned depth) {
+using Followed = std::set<std::pair<std::string, std::string>>;
+
+// Leaves out what was followed before: a few datasets may name each other along very many paths.
+void follow(const H5File& file, const DatasetInfo& info, unsigned depth, Followed& followed) {
   if (depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
   const VirtualMapping mapping = read_virtual_mapping(file, info);
   for (const VirtualSource& source : mapping.sources) {
     try {
       const auto opened = H5File::open(source.file);
       const DatasetInfo own = opened->describe(source.path);
-      if (own.layout == StorageLayout::virtual_dataset) follow(*opened, own, depth + 1);
+      if (own.layout != StorageLayout::virtual_dataset) continue;
+      const std::pair key(source.file.string(), source.path);
+      if (followed.contains(key)) continue;
+      follow(*opened, own, depth + 1, followed);
+      followed.insert(key);
     } catch (const TooDeepVirtual& error) {
       rethrow_too_deep(error, info, depth);
     }
@@ -47,6 +56,9 @@ void rethrow_too_deep(TooDeepVirtual error, const DatasetInfo& info, unsigned de
       place, kMaxVirtualDepth));
 }
 
-void refuse_circle(const H5File& file, const DatasetInfo& info) { follow(file, info, 1); }
+void refuse_circle(const H5File& file, const DatasetInfo& info) {
+  Followed followed;
+  follow(file, info, 1, followed);
+}
 
 }  // namespace h5feed

@@ -142,6 +142,24 @@ fs::path find_named_file(const fs::path& main_file, const std::string& name, con
 
 namespace {
 
+// Names of sources have "%b" for a number, which makes them patterns, and "%%" for "%" (HDF5 reference,
+// "H5Pset_virtual").
+std::string without_escapes(const std::string& name) {
+  std::string text;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    text += name[i];
+    if (name.compare(i, 2, "%%") == 0) ++i;
+  }
+  return text;
+}
+
+bool is_pattern(const std::string& name) {
+  for (std::size_t i = name.find('%'); i + 1 < name.size(); i = name.find('%', i + 2)) {
+    if (name[i + 1] == 'b') return true;
+  }
+  return false;
+}
+
 // Returns whether it is stored which elements of the virtual dataset come from which of the source.
 bool selects_known_elements(const StoredMapping& mapping, const DatasetInfo& info) {
   if (mapping.in_virtual.empty() || mapping.in_virtual.size() != info.file_rank()) return false;
@@ -162,30 +180,31 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
     if (mapping.nothing) continue;
     if (!selects_known_elements(mapping, info))
       result.other_reason = "it is a virtual dataset whose sources are not regular selections";
-    // A name pattern that stands for any number of files cannot be missing.
-    const bool pattern = mapping.in_virtual.empty() && mapping.file.find('%') != std::string::npos;
-    VirtualSource source{.number = i,
-                         .file = mapping.file == "."
-                                     ? file.path()
-                                     : find_named_file(file.path(), mapping.file, "HDF5_VDS_PREFIX"),
-                         .path = mapping.dataset,
-                         .to = mapping.in_virtual,
-                         .from = mapping.whole_source ? Selection() : mapping.in_source,
-                         .whole = mapping.whole_source};
-    if (source.file.empty() && !pattern) {
+    // A pattern of names stands for any number of sources, of which none can be missing.
+    const bool pattern =
+        mapping.in_virtual.empty() && (is_pattern(mapping.file) || is_pattern(mapping.dataset));
+    if (pattern) continue;
+    const std::string name = without_escapes(mapping.file);
+    VirtualSource source{
+        .number = i,
+        .file = name == "." ? file.path() : find_named_file(file.path(), name, "HDF5_VDS_PREFIX"),
+        .path = without_escapes(mapping.dataset),
+        .to = mapping.in_virtual,
+        .from = mapping.whole_source ? Selection() : mapping.in_source,
+        .whole = mapping.whole_source};
+    if (source.file.empty()) {
       throw FileError(
           fmt::format("{}:{}: source {} of the virtual dataset, {}, is missing; put it next to the file, or "
                       "set HDF5_VDS_PREFIX to its folder",
-                      info.file, short_path(info.path), i, mapping.file));
+                      info.file, short_path(info.path), i, name));
     }
-    if (pattern) continue;
     std::error_code ignored;
     // libhdf5 would wait for the writer of a pipe.
     if (!fs::is_regular_file(source.file, ignored)) {
       throw FileError(fmt::format(
           "{}:{}: source {} of the virtual dataset, {}, is not a regular file; restore it, or set "
           "HDF5_VDS_PREFIX to the folder that has it",
-          info.file, short_path(info.path), i, mapping.file));
+          info.file, short_path(info.path), i, name));
     }
     result.sources.push_back(std::move(source));
   }

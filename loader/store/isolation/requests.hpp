@@ -66,6 +66,6 @@ inline constexpr std::size_t kReplyHeadBytes = 1 + 8;
 inline constexpr int kIsolationDescriptor = 3;
 
 /// First argument of the reading process: it refuses to run for a library of another version.
-inline constexpr const char* kIsolationVersion = "h5feed-reader 2";
+inline constexpr const char* kIsolationVersion = "h5feed-reader 3";
 
 }  // namespace h5feed

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/interrupt.hpp"
 #include "store/read/chunk_errors.hpp"
 #include "store/read/unfetched_chunk_reader.hpp"
 
@@ -268,6 +269,11 @@ class MappedReader final : public UnfetchedChunkReader {
   static ReadCost take(const ChunkReader& source, std::uint64_t chunk, const Copy& copy,
                        std::span<std::byte> out, Decoded& decoded, ReadScratch& scratch) {
     const bool there = decoded.source == &source && decoded.chunk == chunk;
+    if (!there) {
+      // Sources may be put together themselves, and be read many times.
+      check_interrupt();
+      check_stop();
+    }
     if (!there && copy.loops.empty() && copy.unit == source.chunk_bytes())
       return source.read_chunk(chunk, out.subspan(copy.to_offset, copy.unit), scratch);
     ReadCost cost;

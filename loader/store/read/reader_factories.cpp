@@ -144,12 +144,9 @@ std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, Dat
       break;
   }
   if (settings.pool) return open_virtual(file, info, settings);
-  // libhdf5 would return fill values for a source that is missing or too short.
   ReaderSettings with_pool = settings;
   with_pool.pool = std::make_shared<FilePool>(FilePlaces(), file->isolation());
-  with_pool.log_fallback = false;
-  open_virtual(file, info, with_pool);
-  return open_fallback(std::move(file), std::move(info), "it is a virtual dataset", settings);
+  return open_virtual(file, info, with_pool);
 }
 
 }  // namespace

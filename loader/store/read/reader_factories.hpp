@@ -15,14 +15,17 @@
 namespace h5feed {
 
 class FilePool;
+struct OpenedSources;
 
 /// Settings of `open_chunk_reader`.
 struct ReaderSettings {
   /// Opens the sources of virtual datasets, which are then read directly if their selections are regular.
-  /// Null: virtual datasets are read through libhdf5, after a check that their sources exist.
+  /// Null: a pool for this dataset only.
   std::shared_ptr<FilePool> pool = {};
   bool log_fallback = true;  ///< Log why a dataset is read through libhdf5
   unsigned depth = 0;        ///< Nesting depth: number of virtual datasets that this one is a source of
+  /// What the virtual datasets that this one is a source of have opened so far; null if there are none.
+  std::shared_ptr<OpenedSources> opened = {};
 };
 
 /// Opens a dataset for reading. Uses the direct path (pread and own filters) if layout and filters allow it,

@@ -155,15 +155,18 @@ JoinedPart put_together(const DatasetInfo& info, std::vector<SourceMapping>& map
 
 }  // namespace
 
-std::vector<JoinedPart> parts_of_rows(const DatasetInfo& info, std::vector<SourceMapping> mappings) {
-  std::vector<JoinedPart> parts;
+RowParts parts_of_rows(const DatasetInfo& info, std::vector<SourceMapping> mappings) {
+  RowParts rows;
   for (const RowGroup& group : grouped(info.rows(), mappings)) {
     JoinedPart part;
     if (group.mappings.size() == 1) part = as_whole_rows(info, mappings[group.mappings.front()]);
-    if (part.reader == nullptr) part = put_together(info, mappings, group);
-    parts.push_back(std::move(part));
+    if (part.reader == nullptr) {
+      part = put_together(info, mappings, group);
+      rows.put_together = true;
+    }
+    rows.parts.push_back(std::move(part));
   }
-  return parts;
+  return rows;
 }
 
 }  // namespace h5feed

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Virtual datasets, read from their sources.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/files/file_descriptor.hpp"
+#include "base/interrupt.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/virtual_circle.hpp"
 #include "store/hdf5/virtual_sources.hpp"
@@ -17,7 +25,25 @@
 #include "store/read/virtual_parts.hpp"
 
 namespace h5feed {
+
+/// The datasets that a virtual dataset and those within it take from, by file and path. Each is opened once,
+/// although a few may be named along very many paths.
+struct OpenedSources {
+  struct Opened {
+    std::shared_ptr<const ChunkReader> reader;  // Null where libhdf5 is to read it
+    bool checked = false;                       // Whether its own sources exist
+    unsigned put_together = 0;  // How many virtual datasets within each other are not read row by row
+  };
+  std::map<std::pair<std::string, std::string>, Opened> by_name;
+  unsigned put_together = 0;  // Of the virtual dataset that was opened last
+};
+
 namespace {
+
+using Opened = OpenedSources::Opened;
+
+// Each level may decode chunks of the next one again.
+constexpr unsigned kMostPutTogether = 2;
 
 [[noreturn]] void rethrow_for_source(const DatasetInfo& info, std::size_t number, unsigned depth) {
   const std::string place =
@@ -37,8 +63,7 @@ namespace {
   }
 }
 
-// The files and readers of the sources. The file is usually that of the previous source, and each dataset is
-// opened once.
+// Returns the file of a source; usually that of the previous source.
 class Sources {
  public:
   explicit Sources(std::shared_ptr<H5File> main) : last_(std::move(main)) {}
@@ -48,14 +73,8 @@ class Sources {
     return last_;
   }
 
-  // Returns the reader of the source, which is null before it is assigned.
-  std::shared_ptr<const ChunkReader>& reader(const VirtualSource& source) {
-    return readers_[{source.file.string(), source.path}];
-  }
-
  private:
   std::shared_ptr<H5File> last_;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<const ChunkReader>> readers_;
 };
 
 // Copies the sources together, so that a lack of space is found before the first is copied.
@@ -119,6 +138,44 @@ void refuse_unwritten(const H5File& file, const DatasetInfo& written, const Virt
   }
 }
 
+// libhdf5 would take the elements from other places.
+void refuse_other_rank(const DatasetInfo& source, const VirtualSource& wanted) {
+  if (wanted.from.empty() || wanted.from.size() == source.file_rank()) return;
+  throw DatasetError(fmt::format(
+      "{}:{} has {} dimensions, the virtual dataset takes from {}; write it again with sources of "
+      "these dimensions",
+      source.file, source.path, source.file_rank(), wanted.from.size()));
+}
+
+// libhdf5 opens all sources at once, and takes those that it cannot open for missing ones, of which it
+// returns fill values. The reading process of `isolation` takes no locks.
+void refuse_unreadable_by_libhdf5(const H5File& file, const DatasetInfo& info,
+                                  const VirtualMapping& mapping) {
+  std::set<std::filesystem::path> files;
+  for (const VirtualSource& source : mapping.sources) files.insert(source.file);
+  rlimit limit{};
+  const bool isolated = file.isolation() != nullptr;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    const rlim_t most = (isolated ? limit.rlim_max : limit.rlim_cur) / 2;
+    if (files.size() > most) {
+      throw DatasetError(
+          fmt::format("{}:{}: libhdf5 has to read it ({}), and opens its {} source files at once, where the "
+                      "limit on open "
+                      "files allows for {}; raise it (ulimit -n)",
+                      info.file, short_path(info.path), mapping.other_reason, files.size(), most));
+    }
+  }
+  if (isolated) return;
+  for (const std::filesystem::path& source : files) {
+    const FileDescriptor opened(::open(source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!opened.valid() || ::flock(opened.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) continue;
+    throw FileError(fmt::format(
+        "{}:{}: libhdf5 has to read it ({}), and cannot open its source {} while another process has locked "
+        "that for writing; read it once that has closed it, or set isolation = process",
+        info.file, short_path(info.path), mapping.other_reason, source.string()));
+  }
+}
+
 // Returns whether elements of the source are elements of the virtual dataset without conversion.
 bool fits(const DatasetInfo& source, const VirtualSource& wanted, const DatasetInfo& whole) {
   if (source.dtype != whole.dtype || source.values_per_element != whole.values_per_element) return false;
@@ -137,18 +194,22 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
   Sources sources(file);
   ReaderSettings inner = settings;
   if (++inner.depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
+  if (inner.opened == nullptr) inner.opened = std::make_shared<OpenedSources>();
+  unsigned put_together = 0;
   // Even if one source does not fit, the others may still be too short.
   const bool known = mapping.other_reason.empty();
   // libhdf5 reads the sources itself, where they are.
   const auto in_place = std::make_shared<FilePool>(FilePlaces(), file->isolation());
   if (known) prepare_sources(settings.pool->places(), mapping);
   for (const VirtualSource& source : mapping.sources) {
+    check_interrupt();
     try {
       const std::shared_ptr<H5File>& opened =
           sources.open(source, mapping.other_reason.empty() ? *settings.pool : *in_place);
-      std::shared_ptr<const ChunkReader>& reader = sources.reader(source);
-      DatasetInfo own = reader != nullptr ? reader->info() : opened->describe(source.path);
-      if (known && reader != nullptr) refuse_unwritten(*opened, own, source);
+      Opened& there = inner.opened->by_name[{source.file.string(), source.path}];
+      DatasetInfo own = there.reader != nullptr ? there.reader->info() : opened->describe(source.path);
+      refuse_other_rank(own, source);
+      if (known && there.reader != nullptr) refuse_unwritten(*opened, own, source);
       if (known) refuse_short(own, source);
       if (known && !fits(own, source, info))
         mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
@@ -164,21 +225,37 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
         // forever.
         inner.log_fallback = false;
         inner.pool = in_place;
-        if (own.layout == StorageLayout::virtual_dataset) open_virtual(opened, own, inner);
+        if (own.layout == StorageLayout::virtual_dataset && !there.checked) open_virtual(opened, own, inner);
+        there.checked = true;
         continue;
       }
       Selection from = selected_from(own, source);
-      if (reader == nullptr) reader = settings.pool->reader(opened, std::move(own), inner);
-      refuse_unwritten(*opened, reader->info(), source);
-      mapped.push_back({reader, with_values(source.to, info), std::move(from)});
+      if (there.reader == nullptr) {
+        inner.opened->put_together = 0;
+        there.reader = settings.pool->reader(opened, std::move(own), inner);
+        there.put_together = std::exchange(inner.opened->put_together, 0);
+      }
+      put_together = std::max(put_together, there.put_together);
+      refuse_unwritten(*opened, there.reader->info(), source);
+      mapped.push_back({there.reader, with_values(source.to, info), std::move(from)});
     } catch (const Error&) {
       rethrow_for_source(info, source.number, inner.depth);
     }
   }
-  if (!mapping.other_reason.empty()) return open_fallback(file, info, mapping.other_reason, settings);
-  std::vector<JoinedPart> parts = parts_of_rows(info, std::move(mapped));
-  if (parts.empty()) return open_fallback(file, info, "it is a virtual dataset without rows", settings);
-  return join_readers(std::move(parts), info.file, info.path);
+  if (mapping.other_reason.empty()) {
+    RowParts rows = parts_of_rows(info, std::move(mapped));
+    if (rows.put_together) ++put_together;
+    inner.opened->put_together = put_together <= kMostPutTogether ? put_together : 0;
+    if (put_together > kMostPutTogether) {
+      mapping.other_reason = "it is a virtual dataset of virtual datasets that are put together themselves";
+    } else if (rows.parts.empty()) {
+      mapping.other_reason = "it is a virtual dataset without rows";
+    } else {
+      return join_readers(std::move(rows.parts), info.file, info.path);
+    }
+  }
+  refuse_unreadable_by_libhdf5(*file, info, mapping);
+  return open_fallback(file, info, mapping.other_reason, settings);
 }
 
 }  // namespace h5feed

@@ -62,6 +62,11 @@ void limit_process([[maybe_unused]] std::uint64_t memory_bytes) {
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);
+  rlimit files{};
+  // libhdf5 opens all sources of a virtual dataset, and takes those that it cannot open for missing ones.
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) limit(RLIMIT_NOFILE, files.rlim_max);
+  // Nor does it open a source that another process has locked. It looks at this when it is used first.
+  ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
 #ifndef H5FEED_SANITIZED  // The sanitizers reserve terabytes
   if (memory_bytes > 0) limit(RLIMIT_AS, memory_bytes);
 #endif

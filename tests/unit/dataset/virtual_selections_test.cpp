@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Virtual datasets whose sources are not runs of whole rows: tiles, interleaved rows, gaps, overlaps. Their
 // values are those that libhdf5 reads, however the sources are stored.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/files/file_descriptor.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "store/read/chunk_reader.hpp"
+#include "store/read/read_all.hpp"
 #include "support/files/virtual_files.hpp"
 #include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
@@ -163,6 +169,12 @@ TEST_F(VirtualSelections, of_virtual_datasets_are_read_from_the_last_sources) {
         {"v.h5", "x", {12, 8}, {{12, 1, 4, 1}, {0, 2, 5, 1}}, {{0, 3, 4, 1}, run(2, 5)}}});
   EXPECT_EQ(difference("v.h5"), "");
   EXPECT_EQ(difference("w.h5"), "");
+  // Each level may decode chunks of the next one again: deeper ones are left to libhdf5.
+  make("x.h5", {16, 4}, {{"w.h5", "x", {16, 10}, {run(0, 16), run(0, 4)}, {run(0, 16), run(3, 4)}}});
+  const std::vector<std::byte> expected = read_through_libhdf5(folder() / "x.h5", "x");
+  const Dataset deep = open("x.h5");
+  EXPECT_FALSE(reader_of(deep).direct());
+  EXPECT_EQ(first_difference(deep, expected), "");
 }
 
 TEST_F(VirtualSelections, of_complex_numbers_keep_their_parts_together) {
@@ -226,6 +238,69 @@ TEST_F(VirtualSelections, that_are_not_regular_are_read_by_libhdf5) {
   EXPECT_EQ(reader_of(dataset).fallback_reason(),
             "it is a virtual dataset whose sources are not regular selections");
   EXPECT_EQ(first_difference(dataset, expected), "");
+}
+
+// The names of sources have "%%" for "%".
+TEST_F(VirtualSelections, find_sources_whose_names_have_percent_signs) {
+  source("a%.h5", {4, 3});
+  source("a%%.h5", {4, 3});
+  make("v.h5", {4, 3}, {{"a%%.h5", "x", {4, 3}, {run(0, 4), run(0, 3)}, {}}});
+  EXPECT_EQ(difference("v.h5"), "");
+  EXPECT_EQ(open("v.h5").origin(1).file, (folder() / "a%.h5").string());
+}
+
+// libhdf5 leaves memory as it was where sources overlap and others are missing.
+TEST_F(VirtualSelections, that_libhdf5_reads_have_the_fill_value_where_no_source_is) {
+  source("a.h5", {6, 4}, {}, H5T_STD_U32LE);
+  make(
+      "v.h5", {12, 4},
+      {{"a.h5", "x", {6, 4}, {run(0, 6), run(0, 4)}, {}}, {"a.h5", "x", {6, 4}, {run(0, 6), run(0, 4)}, {}}});
+  const Dataset dataset = open("v.h5");
+  EXPECT_FALSE(reader_of(dataset).direct());
+  const ByteBuffer values = read_all(reader_of(dataset), 1);
+  EXPECT_EQ(numbers_of(values.span().subspan(6 * 4 * 2)), std::vector<std::uint16_t>(6 * 4, kFill));
+}
+
+// libhdf5 returns fill values for a source that it cannot lock.
+TEST_F(VirtualSelections, that_libhdf5_reads_are_refused_while_another_process_has_a_source_locked) {
+  source("a.h5", {6, 4}, {}, H5T_STD_U32LE);
+  make("v.h5", {6, 4}, {{"a.h5", "x", {6, 4}, {run(0, 6), run(0, 4)}, {}}});
+  const FileDescriptor lock(::open((folder() / "a.h5").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_THAT(refusal("v.h5"),
+              testing::HasSubstr("cannot open its source a.h5 while another process has locked"));
+  const Dataset isolated = open("v.h5", Isolation::process);
+  const ByteBuffer values = read_all(reader_of(isolated), 1);
+  EXPECT_NE(numbers_of(values.span()), std::vector<std::uint16_t>(6 * 4, kFill));
+}
+
+TEST_F(VirtualSelections, of_sources_of_another_rank_are_refused) {
+  source("a.h5", {24});
+  make("v.h5", {6, 4}, {{"a.h5", "x", {6, 4}, {run(0, 6), run(0, 4)}, {run(0, 6), run(0, 4)}}});
+  EXPECT_EQ(
+      refusal("v.h5"),
+      "v.h5:/x: source 0 of the virtual dataset: a.h5:/x has 1 dimensions, the virtual dataset takes from 2; "
+      "write it again with sources of these dimensions");
+}
+
+// Each of the eight datasets of a level names all of the next one: 8 to the power of 10 paths.
+TEST_F(VirtualSelections, name_each_other_along_very_many_paths) {
+  constexpr int kLevels = 10, kBranches = 8;
+  for (int i = 0; i < kBranches; ++i) source(fmt::format("0-{}.h5", i), {kBranches, 2});
+  for (int level = 1; level <= kLevels; ++level) {
+    for (int i = 0; i < kBranches; ++i) {
+      std::vector<VirtualPiece> pieces;
+      for (std::uint64_t j = 0; j < kBranches; ++j) {
+        pieces.push_back({fmt::format("{}-{}.h5", level - 1, j),
+                          "x",
+                          {kBranches, 2},
+                          {one(j), run(0, 2)},
+                          {one(j), run(0, 2)}});
+      }
+      make(fmt::format("{}-{}.h5", level, i), {kBranches, 2}, pieces);
+    }
+  }
+  EXPECT_EQ(open(fmt::format("{}-0.h5", kLevels)).size(), kBranches);
 }
 
 TEST_F(VirtualSelections, beyond_their_source_are_refused) {
