@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "h5feed/error.hpp"
+#include "store/format/chunk_geometry.hpp"
 #include "store/format/host_values.hpp"
 #include "store/format/structure_check.hpp"
 #include "store/format/superblock.hpp"
