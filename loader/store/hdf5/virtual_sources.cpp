@@ -154,8 +154,9 @@ std::string without_escapes(const std::string& name) {
 }
 
 bool is_pattern(const std::string& name) {
-  for (std::size_t i = name.find('%'); i + 1 < name.size(); i = name.find('%', i + 2)) {
-    if (name[i + 1] == 'b') return true;
+  for (std::size_t i = 0; i + 1 < name.size(); ++i) {
+    if (name[i] != '%') continue;
+    if (name[++i] == 'b') return true;
   }
   return false;
 }
