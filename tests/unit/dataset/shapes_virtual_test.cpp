@@ -257,11 +257,21 @@ TEST_F(Virtual, of_sources_that_are_there_is_read_where_libhdf5_is_to_read_it) {
 
 TEST_F(Virtual, whose_source_goes_after_it_was_opened_is_refused) {
   source("a.h5", {6, 4});
-  make("v.h5", {6, 4}, {{"a.h5", "x", {0, 0}, {6, 4}, {6, 4}, {}, {}}});
-  const auto file = H5File::open(dir_ / "v.h5");
-  const auto reader = open_chunk_reader(file, file->describe("x"), nullptr, {.log_fallback = false});
+  const Piece all = {"a.h5", "x", {0, 0}, {6, 4}, {6, 4}, {}, {}};
+  make("direct.h5", {6, 4}, {all});
+  make("wide.h5", {6, 4}, {all}, H5T_STD_U16LE);
+  const auto open_reader = [&](const char* name) {
+    const auto file = H5File::open(dir_ / name);
+    return open_chunk_reader(file, file->describe("x"), nullptr, {.log_fallback = false});
+  };
+  const auto direct = open_reader("direct.h5"), wide = open_reader("wide.h5");
   std::filesystem::remove(dir_ / "a.h5");
-  EXPECT_THAT(refusal_in<FileError>(dir_.path(), [&] { read_all(*reader, 1); }),
+  const auto refusal_of = [&](const ChunkReader& reader) {
+    return refusal_in<FileError>(dir_.path(), [&] { read_all(reader, 1); });
+  };
+  EXPECT_THAT(refusal_of(*direct),
+              HasSubstr("a.h5:/x: chunk (0,0) (samples 0-5) cannot be read: no such file"));
+  EXPECT_THAT(refusal_of(*wide),
               HasSubstr("source 0 of the virtual dataset, a.h5, is missing; put it next to the file"));
 }
 
