@@ -63,9 +63,9 @@ struct StorageFault {
   std::string line(const DatasetInfo& info) const;
 };
 
-/// What to do about the storage of a dataset.
+/// A way to mend how a dataset is stored.
 struct StorageCure {
-  std::string text;     ///< what to do
+  std::string text;     ///< a sentence that says what it changes
   std::string command;  ///< the command, or the line of h5py, that does it
 };
 

@@ -24,7 +24,7 @@ struct ReaderSettings {
   std::shared_ptr<FilePool> pool = {};
   bool log_fallback = true;  ///< Log why a dataset is read through libhdf5
   unsigned depth = 0;        ///< Nesting depth: number of virtual datasets that this one is a source of
-  /// What the virtual datasets that this one is a source of have opened so far; null if there are none.
+  /// The datasets that were opened as sources of the same outermost virtual dataset; null for that itself.
   std::shared_ptr<OpenedSources> opened = {};
 };
 

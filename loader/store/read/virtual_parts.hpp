@@ -9,10 +9,10 @@
 
 namespace h5feed {
 
-/// The rows of a virtual dataset.
+/// A virtual dataset as parts that are its rows in order.
 struct RowParts {
   std::vector<JoinedPart> parts;
-  bool put_together = false;  ///< Whether any part is
+  bool put_together = false;  ///< Whether a part is not read as one source is
 };
 
 /// Returns parts that are, joined in order, the virtual dataset `info`. Rows that are whole rows of one

@@ -85,18 +85,34 @@ class VirtualFiles {
   /// Writes the virtual dataset "x". Of uint16, its fill value is `kFill`.
   void make(const std::string& name, const Shape& shape, const std::vector<VirtualPiece>& pieces,
             hid_t type = H5T_STD_U16LE) {
+    make_of(
+        name, shape,
+        [&](hid_t plist) {
+          for (const VirtualPiece& piece : pieces) {
+            add_source(plist, space_of(shape, piece.to), piece.file, space_of(piece.source_shape, piece.from),
+                       piece.dataset);
+          }
+        },
+        type);
+  }
+
+  /// Likewise, with the sources that `add_sources(plist)` adds by `add_source`.
+  template <typename AddSources>
+  void make_of(const std::string& name, const Shape& shape, const AddSources& add_sources,
+               hid_t type = H5T_STD_U16LE) {
     const H5TestFile file(dir_ / name);
     const Hid plist(H5Pcreate(H5P_DATASET_CREATE));
     if (type == H5T_STD_U16LE)
       require(H5Pset_fill_value(plist.get(), H5T_NATIVE_UINT16, &kFill), "H5Pset_fill_value");
-    for (const VirtualPiece& piece : pieces) {
-      const Hid to = space_of(shape, piece.to);
-      const Hid from = space_of(piece.source_shape, piece.from);
-      require(H5Pset_virtual(plist.get(), to.get(), piece.file.c_str(), piece.dataset.c_str(), from.get()),
-              "H5Pset_virtual");
-    }
+    add_sources(plist.get());
     const Hid space = space_of(shape, {});
     const Hid dataset(H5Dcreate2(file.id(), "x", type, space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT));
+  }
+
+  /// Adds a source to the property list of a virtual dataset.
+  static void add_source(hid_t plist, const Hid& to, const std::string& file, const Hid& from,
+                         const std::string& dataset = "x") {
+    require(H5Pset_virtual(plist, to.get(), file.c_str(), dataset.c_str(), from.get()), "H5Pset_virtual");
   }
 
   const std::filesystem::path& folder() const noexcept { return dir_.path(); }

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <cstdint>
@@ -111,17 +112,9 @@ TEST_F(VirtualSelections, have_the_fill_value_where_no_source_is) {
 }
 
 TEST_F(VirtualSelections, of_nothing_leave_the_fill_value) {
-  {
-    const H5TestFile file(folder() / "v.h5");
-    const Hid plist(H5Pcreate(H5P_DATASET_CREATE));
-    require(H5Pset_fill_value(plist.get(), H5T_NATIVE_UINT16, &kFill), "H5Pset_fill_value");
-    const Hid nothing = space_of({3, 4}, {});
-    require(H5Sselect_none(nothing.get()), "H5Sselect_none");
-    require(H5Pset_virtual(plist.get(), nothing.get(), "gone.h5", "x", nothing.get()), "H5Pset_virtual");
-    const Hid space = space_of({3, 4}, {});
-    const Hid dataset(
-        H5Dcreate2(file.id(), "x", H5T_STD_U16LE, space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT));
-  }
+  const Hid nothing = space_of({3, 4}, {});
+  require(H5Sselect_none(nothing.get()), "H5Sselect_none");
+  make_of("v.h5", {3, 4}, [&](hid_t plist) { add_source(plist, nothing, "gone.h5", nothing); });
   EXPECT_EQ(difference("v.h5"), "");
 }
 
@@ -220,19 +213,11 @@ TEST_F(VirtualSelections, are_read_in_isolation_alike) {
 
 TEST_F(VirtualSelections, that_are_not_regular_are_read_by_libhdf5) {
   source("a.h5", {6, 4});
-  {
-    const H5TestFile file(folder() / "v.h5");
-    const Hid plist(H5Pcreate(H5P_DATASET_CREATE));
-    const Hid to = space_of({9, 4}, {run(0, 2), run(0, 4)});
-    const std::array<hsize_t, 2> start = {5, 0}, count = {4, 4};
-    require(H5Sselect_hyperslab(to.get(), H5S_SELECT_OR, start.data(), nullptr, count.data(), nullptr),
-            "H5Sselect_hyperslab");
-    const Hid from = space_of({6, 4}, {});
-    require(H5Pset_virtual(plist.get(), to.get(), "a.h5", "x", from.get()), "H5Pset_virtual");
-    const Hid space = space_of({9, 4}, {});
-    const Hid dataset(
-        H5Dcreate2(file.id(), "x", H5T_STD_U16LE, space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT));
-  }
+  const Hid to = space_of({9, 4}, {run(0, 2), run(0, 4)});
+  const std::array<hsize_t, 2> start = {5, 0}, count = {4, 4};
+  require(H5Sselect_hyperslab(to.get(), H5S_SELECT_OR, start.data(), nullptr, count.data(), nullptr),
+          "H5Sselect_hyperslab");
+  make_of("v.h5", {9, 4}, [&](hid_t plist) { add_source(plist, to, "a.h5", space_of({6, 4}, {})); });
   const std::vector<std::byte> expected = read_through_libhdf5(folder() / "v.h5", "x");
   const Dataset dataset = open("v.h5");
   EXPECT_EQ(reader_of(dataset).fallback_reason(),
@@ -272,6 +257,26 @@ TEST_F(VirtualSelections, that_libhdf5_reads_are_refused_while_another_process_h
   const Dataset isolated = open("v.h5", Isolation::process);
   const ByteBuffer values = read_all(reader_of(isolated), 1);
   EXPECT_NE(numbers_of(values.span()), std::vector<std::uint16_t>(6 * 4, kFill));
+}
+
+// libhdf5 opens all sources at once, and returns fill values for those that it cannot open.
+TEST_F(VirtualSelections, that_libhdf5_reads_are_refused_with_more_sources_than_it_can_open) {
+  constexpr std::uint64_t kFiles = 40;
+  std::vector<VirtualPiece> pieces;
+  for (std::uint64_t i = 0; i < kFiles; ++i) {
+    const std::string name = fmt::format("{}.h5", i);
+    source(name, {1, 2}, {}, H5T_STD_U32LE);
+    pieces.push_back({name, "x", {1, 2}, {one(i), run(0, 2)}, {}});
+  }
+  make("v.h5", {kFiles, 2}, pieces);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{64, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const std::string refused = refusal("v.h5");
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(refused, testing::HasSubstr("opens its 40 source files at once, where the limit on open files "
+                                          "allows for 32; raise it (ulimit -n)"));
 }
 
 TEST_F(VirtualSelections, of_sources_of_another_rank_are_refused) {
