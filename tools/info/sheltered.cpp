@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -43,12 +44,19 @@ class SignalsBlocked {
                   std::strerror(code)));
 }
 
-[[noreturn]] void change_and_exit(const std::function<void()>& change, int report) {
-  ::setsid();
-  // A file that makes libhdf5 loop does not keep the copy, which no other signal ends.
-  constexpr rlim_t kMostSeconds = 60;
-  const rlimit limit{kMostSeconds, kMostSeconds};
+// A file that makes libhdf5 loop does not keep the copy, which no other signal ends.
+void limit_cpu(std::chrono::seconds most_cpu) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_CPU, &limit);
+  const rlim_t most = std::min(limit.rlim_max, static_cast<rlim_t>(most_cpu.count()));
+  limit = {most, most};
   ::setrlimit(RLIMIT_CPU, &limit);
+}
+
+[[noreturn]] void change_and_exit(const std::function<void()>& change, std::chrono::seconds most_cpu,
+                                  int report) {
+  ::setsid();
+  limit_cpu(most_cpu);
   std::string error;
   try {
     change();
@@ -73,7 +81,8 @@ std::string read_all(int from) {
 
 }  // namespace
 
-void run_sheltered(const std::filesystem::path& file, const std::function<void()>& change) {
+void run_sheltered(const std::filesystem::path& file, const std::function<void()>& change,
+                   std::chrono::seconds most_cpu) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno);
   const FileDescriptor from(ends[0]);
@@ -81,7 +90,7 @@ void run_sheltered(const std::filesystem::path& file, const std::function<void()
   const pid_t pid = [&] {
     const SignalsBlocked blocked;
     const pid_t started = ::fork();
-    if (started == 0) change_and_exit(change, to.get());
+    if (started == 0) change_and_exit(change, most_cpu, to.get());
     return started;
   }();
   if (pid < 0) fail(errno);

@@ -27,10 +27,4 @@ struct WireMembers<ExternalPart> {
 /// Returns the external files of a dataset. Blocks on the HDF5 mutex. Throws FileError.
 std::vector<ExternalPart> external_parts(const H5File& file, const DatasetInfo& info);
 
-/// Throws FileError that names the first external file of `info` which is missing, unreadable, no
-/// regular file, or too short.
-/// Looks for the files where libhdf5 does: in the folder of HDF5_EXTFILE_PREFIX, else in the working
-/// directory. Blocks on the HDF5 mutex.
-void check_external_files(const H5File& file, const DatasetInfo& info);
-
 }  // namespace h5feed

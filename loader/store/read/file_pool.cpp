@@ -178,7 +178,8 @@ std::shared_ptr<const ChunkReader> FilePool::reader(const std::shared_ptr<H5File
                                                     const ReaderSettings& settings) {
   auto reader = open_chunk_reader(file, std::move(info), source(file->path()), settings);
   if (reader->direct() || !reader->parts().empty()) return reader;
-  const std::filesystem::path& place = refers_to_files(reader->info()) ? file->path() : file->place();
+  const bool finds_sources = reader->info().layout == StorageLayout::virtual_dataset;
+  const std::filesystem::path& place = finds_sources ? file->path() : file->place();
   return std::make_shared<const ReopenedReader>(readers_, *reader, file->path(), place, isolation_);
 }
 

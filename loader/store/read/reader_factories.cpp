@@ -9,8 +9,8 @@
 
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
-#include "store/hdf5/external_files.hpp"
 #include "store/read/chunk_errors.hpp"
+#include "store/read/external_source.hpp"
 #include "store/read/file_pool.hpp"
 #include "store/read/written_rows.hpp"
 
@@ -127,6 +127,14 @@ std::shared_ptr<const ChunkReader> open_compact(const H5File& file, DatasetInfo 
   return make_flat_reader(std::move(info), 0, std::make_shared<MemorySource>(std::move(bytes)));
 }
 
+std::shared_ptr<const ChunkReader> open_of_other_files(const std::shared_ptr<H5File>& file, DatasetInfo info,
+                                                       ReaderSettings settings) {
+  if (!settings.pool) settings.pool = std::make_shared<FilePool>(FilePlaces(), file->isolation());
+  if (info.layout == StorageLayout::virtual_dataset) return open_virtual(file, info, settings);
+  auto source = open_external_source(*file, info, *settings.pool);
+  return make_flat_reader(std::move(info), 0, std::move(source));
+}
+
 std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, DatasetInfo info,
                                                std::shared_ptr<const ByteSource> source,
                                                const ReaderSettings& settings) {
@@ -138,15 +146,10 @@ std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, Dat
     case StorageLayout::compact:
       return open_compact(*file, std::move(info));
     case StorageLayout::external:
-      check_external_files(*file, info);
-      return open_fallback(std::move(file), std::move(info), "its bytes are in external files", settings);
     case StorageLayout::virtual_dataset:
       break;
   }
-  if (settings.pool) return open_virtual(file, info, settings);
-  ReaderSettings with_pool = settings;
-  with_pool.pool = std::make_shared<FilePool>(FilePlaces(), file->isolation());
-  return open_virtual(file, info, with_pool);
+  return open_of_other_files(file, std::move(info), settings);
 }
 
 }  // namespace
@@ -166,7 +169,7 @@ std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, D
     log(LogLevel::warning, fmt::format("{}:{}: reading through libhdf5's lock, one chunk at a time ({})",
                                        info.file, short_path(info.path), reason));
   }
-  if (file->is_copy() && refers_to_files(info)) {
+  if (file->is_copy() && info.layout == StorageLayout::virtual_dataset) {
     log_once(LogLevel::warning, fmt::format("{}:{}: read from the original files, not from stage_dir, as it "
                                             "refers to other files",
                                             info.file, short_path(info.path)));

@@ -19,8 +19,8 @@ struct OpenedSources;
 
 /// Settings of `open_chunk_reader`.
 struct ReaderSettings {
-  /// Opens the sources of virtual datasets, which are then read directly if their selections are regular.
-  /// Null: a pool for this dataset only.
+  /// Opens external files, and the sources of virtual datasets, which are read directly if their selections
+  /// are regular. Null: a pool for this dataset only.
   std::shared_ptr<FilePool> pool = {};
   bool log_fallback = true;  ///< Log why a dataset is read through libhdf5
   unsigned depth = 0;        ///< Nesting depth: number of virtual datasets that this one is a source of
@@ -51,13 +51,8 @@ std::shared_ptr<const ChunkReader> make_flat_reader(DatasetInfo info, std::optio
 std::shared_ptr<const ChunkReader> make_fallback_reader(DatasetInfo info, std::shared_ptr<H5File> file,
                                                         std::string reason);
 
-/// Returns whether libhdf5 reads the values of a dataset from other files, whose names it resolves.
-inline bool refers_to_files(const DatasetInfo& info) noexcept {
-  return info.layout == StorageLayout::external || info.layout == StorageLayout::virtual_dataset;
-}
-
 /// Logs `reason` if `settings.log_fallback`, and creates a reader that uses libhdf5 (`make_fallback_reader`).
-/// Data that refers to other files is read from the original of a copy, next to which libhdf5 finds them.
+/// A virtual dataset is read from the original of a copy, next to which libhdf5 finds its sources.
 /// Throws FileError and DatasetError if that cannot be opened.
 std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, DatasetInfo info,
                                                  const std::string& reason, const ReaderSettings& settings);

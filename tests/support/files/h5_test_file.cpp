@@ -123,6 +123,19 @@ Hid H5TestFile::open(const std::string& path) const {
   return Hid(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT));
 }
 
+void H5TestFile::create_converted(const std::string& path, const std::vector<std::uint64_t>& shape,
+                                  std::span<const std::byte> values) {
+  const std::string source = path + "_wide";
+  create({.path = source, .file_type = H5T_STD_U16LE, .shape = shape});
+  require(H5Dwrite(open(source).get(), H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+          "H5Dwrite");
+  const Hid space = create_space(shape);
+  const Hid plist(H5Pcreate(H5P_DATASET_CREATE));
+  require(H5Pset_virtual(plist.get(), space.get(), ".", source.c_str(), space.get()), "H5Pset_virtual");
+  const Hid dataset(H5Dcreate2(file_.get(), path.c_str(), H5T_STD_U8LE, space.get(), H5P_DEFAULT, plist.get(),
+                               H5P_DEFAULT));
+}
+
 void H5TestFile::write(const std::string& path, std::span<const std::byte> bytes) {
   const Hid dataset = open(path);
   require(

@@ -74,6 +74,10 @@ class H5TestFile {
 
   /// Creates a dataset without writing values.
   void create(const TestDataset& dataset);
+  /// Creates a virtual dataset of bytes that only libhdf5 reads, because it has to convert its source, the
+  /// dataset `path` + "_wide" of two bytes for each.
+  void create_converted(const std::string& path, const std::vector<std::uint64_t>& shape,
+                        std::span<const std::byte> values);
   /// Writes all elements of a dataset, given in the host's byte order.
   void write(const std::string& path, std::span<const std::byte> bytes);
   /// Writes a box of a dataset, given in the host's byte order.

@@ -247,8 +247,7 @@ TEST(Check, lists_what_it_cannot_compare_and_says_why) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5");
-    file.create({.path = "external", .shape = {64}, .external_file = (dir / "raw").string()});
-    file.write("external", patterned_bytes(64));
+    file.create_converted("converted", {64}, patterned_bytes(64));
     file.create({.path = "labels", .shape = {5}});
     const Hid text(H5Tcopy(H5T_C_S1));
     file.create({.path = "note", .file_type = text.get(), .shape = {1}});
@@ -258,15 +257,16 @@ TEST(Check, lists_what_it_cannot_compare_and_says_why) {
   const ProgramResult result = run_program(dir.path(), {"check", "a.h5"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("libhdf5 only, not compared    " + digest_of(patterned_bytes(64)) +
-                                    "  H5Dread: its bytes are in external files\n"));
+                                    "  H5Dread: it is a virtual dataset of sources of another type"));
   EXPECT_THAT(result.out, HasSubstr("not checked: string "));
   EXPECT_THAT(result.out, HasSubstr("not checked: variable-length "));
   EXPECT_THAT(
       result.out,
-      MatchesRegex("(.*\n)*a.h5: datasets: 1 equal, 1 read by libhdf5 only, 2 not checked; 1 of 2 chunks "
+      MatchesRegex("(.*\n)*a.h5: datasets: 2 equal, 1 read by libhdf5 only, 2 not checked; 2 of 3 chunks "
                    "compared in [^\n]*\n"));
-  EXPECT_THAT(result.err, MatchesRegex("checking a.h5: 2 numeric datasets, 2 chunks, 69 B decoded, by h5feed "
-                                       "on [0-9]+ threads? and by libhdf5 on one\n"));
+  EXPECT_THAT(result.err,
+              MatchesRegex("checking a.h5: 3 numeric datasets, 3 chunks, 197 B decoded, by h5feed "
+                           "on [0-9]+ threads? and by libhdf5 on one\n"));
 }
 
 TEST(Check, a_sample_says_what_share_it_proves_and_has_no_digest) {

@@ -372,14 +372,13 @@ TEST(Info, tells_what_libhdf5_has_to_read_and_why) {
   const TempDir dir;
   {
     H5TestFile file(dir / "e.h5");
-    file.create({.path = "x", .shape = {64}, .external_file = (dir / "raw").string()});
-    file.write("x", patterned_bytes(64));
+    file.create_converted("x", {64}, patterned_bytes(64));
   }
   const ProgramResult result = run_program(dir.path(), {"info", "e.h5", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   const Json dataset = Json::parse(result.out).at("datasets")[0];
-  EXPECT_EQ(dataset.at("layout"), "external");
+  EXPECT_EQ(dataset.at("layout"), "virtual");
   EXPECT_EQ(dataset.at("read_path"), "fallback");
   EXPECT_NE(dataset.at("fallback_reason"), "");
 }

@@ -232,7 +232,7 @@ TEST(ImageHeader, of_damaged_images_claims_all_that_opencv_decodes) {
     const Bytes whole = encoded(picture(32, 40, 3, 1), extension);
     for (unsigned i = 0; i < damages; ++i) {
       Bytes damaged = whole;
-      for (unsigned changes = 1 + random() % 3; changes > 0; --changes)
+      for (auto changes = 1 + random() % 3; changes > 0; --changes)
         damaged[random() % damaged.size()] = static_cast<std::byte>(random());
       const std::optional<ImageHeader> header = read_image_header(damaged);
       if (!header || header->pixels() > kMostPixels) continue;

@@ -54,9 +54,7 @@ class StoreIsolation : public testing::Test {
     file.write("groups/a/labels", patterned_bytes(13));
     file.create({.path = "groups/b/labels", .shape = {13}, .compact = true});
     file.write("groups/b/labels", patterned_bytes(13));
-    // Only libhdf5 reads external files.
-    file.create({.path = "outside", .shape = {8, 4}, .external_file = (dir_ / "outside.raw").string()});
-    file.write("outside", patterned_bytes(32));
+    file.create_converted("converted", {8, 4}, patterned_bytes(32));
     const Hid twelve_bits(H5Tcopy(H5T_STD_I16LE));
     require(H5Tset_precision(twelve_bits.get(), 12), "H5Tset_precision");
     file.create({.path = "packed", .file_type = twelve_bits.get(), .shape = {13}, .chunk = {4}});
@@ -98,8 +96,8 @@ TEST_F(StoreIsolation, describes_what_this_process_describes) {
   EXPECT_EQ(here->isolation(), nullptr);
   EXPECT_NE(there->isolation(), nullptr);
   EXPECT_EQ(lines_of(there->list_datasets()), lines_of(here->list_datasets()));
-  EXPECT_EQ(there->list_one("/outside").type_text, "u8");
-  for (const std::string name : {"images", "groups/a/labels", "groups/b/labels", "packed", "outside"}) {
+  EXPECT_EQ(there->list_one("/converted").type_text, "u8");
+  for (const std::string name : {"images", "groups/a/labels", "groups/b/labels", "packed", "converted"}) {
     const DatasetInfo a = here->describe(name);
     const DatasetInfo b = there->describe(name);
     EXPECT_EQ(b.place(), a.place());
@@ -132,7 +130,7 @@ TEST_F(StoreIsolation, describes_what_this_process_describes) {
 TEST_F(StoreIsolation, reads_through_libhdf5_in_the_other_process) {
   write();
   const auto file = remote();
-  const auto reader = open_chunk_reader(file, file->describe("outside"));
+  const auto reader = open_chunk_reader(file, file->describe("converted"));
   EXPECT_FALSE(reader->direct());
   const ByteBuffer values = read_all(*reader, 2);
   const std::vector<std::byte> written = patterned_bytes(32);
@@ -154,7 +152,7 @@ TEST_F(StoreIsolation, delivers_the_same_batches_and_takes_the_same_states) {
                                      .isolation = isolation}),
                       {.batch_size = 4, .shuffle = true, .num_workers = 1});
   };
-  for (const std::string data : {"images", "outside"}) {
+  for (const std::string data : {"images", "converted"}) {
     auto here = loader_of(Isolation::none, data);
     auto there = loader_of(Isolation::process, data);
     const Delivery first = delivery_of(*here.next());
@@ -189,7 +187,7 @@ TEST_F(StoreIsolation, refuses_in_the_words_of_this_process) {
   same([](const H5File& file) { expand_path(file, "nothing/*/x", {}); });
   same([&](const H5File& file) {
     std::vector<std::byte> rows(3 * 4);
-    file.read_rows(file.describe("outside"), 7, 3, rows);
+    file.read_rows(file.describe("converted"), 7, 3, rows);
   });
   EXPECT_THROW(there->describe("imgs"), DatasetError);
   EXPECT_EQ(refusal_of<FileError>([&] { H5File::open("/no/such.h5", "/no/such.h5", there->isolation()); }),
@@ -233,7 +231,7 @@ TEST_F(StoreIsolation, shares_one_process_among_files_and_closes_them_there) {
     const auto other = H5File::open(dir_ / "other.h5", dir_ / "other.h5", process);
     EXPECT_EQ(other->describe("images").shape.front(), 13U);
   }
-  EXPECT_EQ(one->describe("outside").shape.front(), 8U);
+  EXPECT_EQ(one->describe("converted").shape.front(), 8U);
   EXPECT_EQ(process->generation(), generation);
 }
 
@@ -291,7 +289,7 @@ TEST_F(StoreIsolation, an_interrupt_check_ends_opening_a_file_over_which_the_pro
 TEST_F(StoreIsolation, closing_a_loader_ends_what_its_worker_waits_for) {
   write();
   const Dataset data = Dataset::open({.files = {path()},
-                                      .data = "outside",
+                                      .data = "converted",
                                       .input_layout = InputLayout::none,
                                       .isolation = Isolation::process,
                                       .isolation_timeout = std::chrono::hours(1)});

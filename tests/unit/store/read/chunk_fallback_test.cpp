@@ -18,16 +18,17 @@
 namespace h5feed::test {
 namespace {
 
-TEST_F(StoreChunkReader, falls_back_for_external_files_and_says_so_once) {
-  const Bytes values = write({.path = "images", .shape = {40, 5}, .external_file = (dir_ / "raw").string()});
+TEST_F(StoreChunkReader, falls_back_for_sources_of_another_type_and_says_so_once) {
+  const Bytes values = patterned_bytes(40 * 5);
+  H5TestFile(path()).create_converted("images", {40, 5}, values);
   const auto reader = open();
   EXPECT_FALSE(reader->direct());
-  EXPECT_EQ(reader->fallback_reason(), "its bytes are in external files");
+  EXPECT_EQ(reader->fallback_reason(), "it is a virtual dataset of sources of another type or shape");
   const ByteBuffer bytes = read_all(*reader, 2);
   EXPECT_TRUE(std::equal(values.begin(), values.end(), bytes.data(), bytes.data() + bytes.size()));
   EXPECT_THAT(warnings_,
               testing::ElementsAre("train.h5:/images: reading through libhdf5's lock, one chunk at a "
-                                   "time (its bytes are in external files)"));
+                                   "time (it is a virtual dataset of sources of another type or shape)"));
   ReadScratch scratch;
   Bytes out(reader->chunk_bytes());
   EXPECT_TRUE(reader->read_chunk(0, out, scratch).fallback);
