@@ -256,12 +256,12 @@ void EpisodeOpener::find(std::span<const std::filesystem::path> files,
     found[i].file = files[i].string();
     if (options_.only.empty()) continue;
     check_interrupt();
-    const auto file = pool_->open(files[i]);
+    const auto [file, path] = pool_->follow_links(pool_->open(files[i]), options_.only);
     const PathOption option{.name = "episodes.only"};
-    if (auto names = read_text_list(*file, options_.only, option)) {
+    if (auto names = read_text_list(*file, path, option)) {
       found[i].only_names = std::move(*names);
     } else {
-      const auto reader = open_chunk_reader(file, file->describe(options_.only, option));
+      const auto reader = open_chunk_reader(file, file->describe(path, option));
       if (reader->info().rows() > 0) found[i].only_numbers = integers_of(*reader, "episodes.only");
     }
   }

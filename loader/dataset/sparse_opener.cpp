@@ -139,8 +139,9 @@ void check_sparse_options(const DatasetOptions& options) {
 
 }  // namespace
 
-SparseOpener::Matrix SparseOpener::open_one(const std::shared_ptr<H5File>& file, const std::string& path,
+SparseOpener::Matrix SparseOpener::open_one(const std::shared_ptr<H5File>& in, const std::string& name,
                                             const DatasetAccess::WrapSource& wrap) const {
+  const auto [file, path] = pool_->follow_links(in, name);
   const std::optional<SparseGroup> group = find_sparse_group(*file, path);
   if (!group) {
     throw DatasetError(fmt::format("{}:{} holds no sparse matrix, as the first file does; leave it out",
@@ -152,12 +153,13 @@ SparseOpener::Matrix SparseOpener::open_one(const std::shared_ptr<H5File>& file,
                                    format_count(group->columns), format_count(kMostColumns)));
   }
   const ReaderSettings settings{.pool = pool_};
-  const auto open = [&](const std::string& dataset, bool integers) {
-    DatasetInfo info = file->describe(dataset, spec().option);
+  const auto open = [&, &group_file = file](const std::string& dataset, bool integers) {
+    const PlacedObject there = pool_->follow_links(group_file, dataset);
+    DatasetInfo info = there.file->describe(there.path, spec().option);
     check_list(info, integers);
-    return alone() || wrap
-               ? open_chunk_reader(file, std::move(info), wrap ? wrap(file->bytes()) : nullptr, settings)
-               : pool_->reader(file, std::move(info), settings);
+    return alone() || wrap ? open_chunk_reader(there.file, std::move(info),
+                                               wrap ? wrap(there.file->bytes()) : nullptr, settings)
+                           : pool_->reader(there.file, std::move(info), settings);
   };
   Matrix matrix{.part = {.values = open(group->data(), false),
                          .indices = open(group->indices(), true),
@@ -172,7 +174,10 @@ SparseOpener::Matrix SparseOpener::open_one(const std::shared_ptr<H5File>& file,
     return std::holds_alternative<std::string>(column);
   });
   if (by_name || !alone()) {
-    for (const std::string& names : group->names) matrix.names.push_back(read_names(*file, names));
+    for (const std::string& names : group->names) {
+      const PlacedObject there = pool_->follow_links(file, names);
+      matrix.names.push_back(read_names(*there.file, there.path));
+    }
     for (const std::vector<std::string>& names : matrix.names) {
       if (names.size() == matrix.columns) continue;
       throw DatasetError(fmt::format(
@@ -289,8 +294,11 @@ SparseData SparseOpener::finish() {
 std::unique_ptr<SparseOpener> sparse_opener(const DatasetOptions& options, const FieldSpec& spec,
                                             const std::filesystem::path& file,
                                             const std::shared_ptr<FilePool>& pool) {
-  const bool found = !has_wildcard(spec.path) && find_sparse_group(*pool->open(file), spec.path).has_value();
-  if (!found) {
+  const auto is_matrix = [&] {
+    const PlacedObject there = pool->follow_links(pool->open(file), spec.path);
+    return find_sparse_group(*there.file, there.path).has_value();
+  };
+  if (has_wildcard(spec.path) || !is_matrix()) {
     if (!options.sparse) return nullptr;
     throw OptionError(
         fmt::format("sparse is for data that is a sparse matrix, and {}:{} is none; leave it unset",
@@ -300,12 +308,27 @@ std::unique_ptr<SparseOpener> sparse_opener(const DatasetOptions& options, const
   return std::make_unique<SparseOpener>(spec, options.sparse.value_or(SparseOptions()), pool);
 }
 
+namespace {
+
+// Returns the categorical column at `path`, or where a link there leads into another file.
+std::optional<CategoricalColumn> column_in(const std::filesystem::path& file, const std::string& path,
+                                           FilePool& pool) {
+  const std::shared_ptr<H5File> opened = pool.open(file);
+  const PlacedObject there = pool.follow_links(opened, path);
+  std::optional<CategoricalColumn> column = find_categorical(*there.file, there.path);
+  // The codes are read by their path in the first file.
+  if (column && there.file != opened) column->codes.replace(0, rooted(there.path).size(), rooted(path));
+  return column;
+}
+
+}  // namespace
+
 CategoricalColumn column_of(const std::string& path, const std::vector<std::filesystem::path>& files,
                             FilePool& pool) {
   CategoricalColumn column{.codes = path, .names = {}};
   if (has_wildcard(path)) return column;
   for (const std::filesystem::path& file : files) {
-    std::optional<CategoricalColumn> own = find_categorical(*pool.open(file), path);
+    std::optional<CategoricalColumn> own = column_in(file, path, pool);
     const bool first = &file == &files.front();
     if (first && !own) return column;
     if (first) column = *own;

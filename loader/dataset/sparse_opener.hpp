@@ -37,7 +37,7 @@ class SparseOpener final : public PartOpener {
     std::uint64_t columns = 0;
     std::vector<std::vector<std::string>> names;  // lists of names of the columns
   };
-  Matrix open_one(const std::shared_ptr<H5File>& file, const std::string& path,
+  Matrix open_one(const std::shared_ptr<H5File>& in, const std::string& name,
                   const DatasetAccess::WrapSource& wrap) const;
   std::uint64_t column_number(const SparseOptions::Column& column) const;
   std::vector<std::int32_t> places() const;

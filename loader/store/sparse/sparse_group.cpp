@@ -20,12 +20,6 @@
 namespace h5feed {
 namespace {
 
-std::string rooted(const std::string& path) {
-  std::string absolute = path.starts_with('/') ? path : '/' + path;
-  while (absolute.size() > 1 && absolute.back() == '/') absolute.pop_back();
-  return absolute;
-}
-
 // Returns the path of the group that holds the object.
 std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
@@ -274,6 +268,12 @@ std::vector<std::string> read_names(const H5File& file, const std::string& path)
     }
   }
   return numbers_as_text(file, path);
+}
+
+std::string rooted(const std::string& path) {
+  std::string absolute = path.starts_with('/') ? path : '/' + path;
+  while (absolute.size() > 1 && absolute.back() == '/') absolute.pop_back();
+  return absolute;
 }
 
 std::optional<CategoricalColumn> find_categorical(const H5File& file, const std::string& name) {

@@ -54,6 +54,9 @@ struct WireMembers<CategoricalColumn> {
   static auto of(auto& v) { return std::tie(v.codes, v.names); }
 };
 
+/// Returns the path with a leading slash and without trailing ones: "/obs/cell_type" for "obs/cell_type/".
+std::string rooted(const std::string& path);
+
 /// Returns the categorical column of AnnData at `path`, "obs/cell_type"; also of AnnData before 0.8, which
 /// keeps the names in "obs/__categories". Returns nullopt for anything else. Throws DatasetError, FileError.
 std::optional<CategoricalColumn> find_categorical(const H5File& file, const std::string& path);

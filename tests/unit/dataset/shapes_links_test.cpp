@@ -6,15 +6,18 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/isolation/reader_process.hpp"
 #include "support/files/bytes.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/sparse_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
@@ -22,6 +25,7 @@
 namespace h5feed::test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -113,6 +117,69 @@ TEST_P(Links, lead_over_groups_soft_links_and_further_files) {
   DatasetOptions with_field = options("images");
   with_field.fields = {{.name = "labels", .data = "between/here/labels"}};
   EXPECT_EQ(Dataset::open(with_field).size(), 6);
+}
+
+TEST_P(Links, lead_to_sparse_matrices_and_categories) {
+  const SparseRowsSet cells = random_rows(9, 6);
+  {
+    SparseFile file(dir_ / "cells.h5ad");
+    file.matrix("X", cells, 16);
+    file.file().createGroup("var");
+    file.attribute("var", "_index", "gene");
+    file.write_names("var/gene", {"a", "b", "c", "d", "e", "f"});
+    file.file().createGroup("obs");
+    file.categories("obs/type", {0, 1, 2, 0, 1, 2, 0, -1, 1}, {"T", "B", "NK"});
+    file.write("obs/old", std::vector<std::int8_t>{1, 0, 1, 0, 1, 0, 1, 0, 1}, H5::PredType::NATIVE_INT8);
+    file.file().createGroup("obs/__categories");
+    file.write_names("obs/__categories/old", {"no", "yes"});
+  }
+  {
+    const H5TestFile file(master());
+    link(file, "cells.h5ad", "/X", "cells");
+    link(file, "cells.h5ad", "/", "all");
+    link(file, "cells.h5ad", "obs/type", "type");
+  }
+  for (const char* const data : {"cells", "all/X"}) {
+    DatasetOptions linked = options(data, "type");
+    linked.fields = {{.name = "old", .data = "all/obs/old"}};
+    linked.sparse = SparseOptions{.format = SparseFormat::dense, .columns = {"b", 5}};
+    const Dataset dataset = Dataset::open(linked);
+    EXPECT_THAT(dataset.categories(), ElementsAre("T", "B", "NK"));
+    EXPECT_THAT(dataset.categories("old"), ElementsAre("no", "yes"));
+    DataLoader loader(dataset, {.batch_size = 9, .shuffle = false});
+    const auto batch = loader.next();
+    EXPECT_THAT(batch->target.as<std::int64_t>(), ElementsAre(0, 1, 2, 0, 1, 2, 0, -1, 1));
+    EXPECT_THAT(batch->field("old").values.as<std::int8_t>(), ElementsAre(1, 0, 1, 0, 1, 0, 1, 0, 1));
+    for (std::size_t row = 0; row < 9; ++row) {
+      const std::vector<float> dense = cells.dense(static_cast<std::int64_t>(row));
+      EXPECT_EQ(batch->data.as<float>()[2 * row], dense[1]);
+      EXPECT_EQ(batch->data.as<float>()[2 * row + 1], dense[5]);
+    }
+    EXPECT_EQ(dataset.origin(3).file, (dir_ / "cells.h5ad").string());
+  }
+}
+
+TEST_P(Links, lead_to_the_list_of_the_episodes_that_are_used) {
+  {
+    H5TestFile file(dir_ / "table.h5");
+    const std::vector<std::int64_t> ids = {1, 1, 2, 2, 2, 3};
+    file.create({.path = "ids", .file_type = H5T_STD_I64LE, .shape = {6}});
+    file.write("ids", std::as_bytes(std::span(ids)));
+    const std::vector<std::int64_t> chosen = {2};
+    file.create({.path = "chosen", .file_type = H5T_STD_I64LE, .shape = {1}});
+    file.write("chosen", std::as_bytes(std::span(chosen)));
+  }
+  {
+    H5TestFile file(master());
+    file.create({.path = "x", .shape = {6, 3}});
+    file.write("x", patterned_bytes(18));
+    link(file, "table.h5", "ids", "ids");
+    link(file, "table.h5", "chosen", "chosen");
+  }
+  DatasetOptions chosen = options("x");
+  chosen.input_layout = InputLayout::none;
+  chosen.episodes = EpisodeOptions{.index = EpisodeOptions::Index::ids, .table = "ids", .only = "chosen"};
+  EXPECT_EQ(Dataset::open(chosen).size(), 3);
 }
 
 TEST_P(Links, into_files_in_a_folder_of_the_environment_are_found) {
