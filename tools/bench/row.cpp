@@ -2,7 +2,6 @@
 // One row of `bench`, in its own process: measures the loader and its limits in turn.
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -11,12 +10,12 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/resolve/tuning_bounds.hpp"
 #include "h5feed/data_loader.hpp"
 #include "tools/bench/cold.hpp"
 #include "tools/bench/limits.hpp"
+#include "tools/bench/pages.hpp"
 #include "tools/bench/repetition.hpp"
 #include "tools/bench/settings.hpp"
 #include "tools/measure/busy_elsewhere.hpp"
@@ -69,7 +68,8 @@ class Row {
   // A pass takes at least a window or a chunk, however short its time. If passes take longer than their
   // share, the row ends at its time limit with the passes it has.
   void measure() {
-    if (!cold_) load_if_it_fits();
+    if (cold_ && facts_.sparse() == nullptr) require_values_in(settings_.file(), *data().reader);
+    if (!cold_) load_if_it_fits(settings_);
     const StoredData stored =
         cold_ && !rate_only_ && facts_.sparse() == nullptr ? StoredData(data()) : StoredData();
     const Clock::time_point end = Clock::now() + row_limit();
@@ -171,13 +171,6 @@ class Row {
   }
 
   void note_resident(double share) { resident_share_ = std::max(resident_share_.value_or(0), share); }
-
-  // Reads a file that fits in memory once, so that every row starts with the same page cache.
-  void load_if_it_fits() const {
-    if (!settings_.reads_one_file() || resident_share(settings_.file()) == 1.0) return;
-    if (std::filesystem::file_size(settings_.file()) <= system_limits().available_bytes)
-      load_pages(settings_.file(), settings_.time_budget);
-  }
 
   const Field& data() const { return facts_.data(); }
   bool rows_readable() const { return data().reader->rows_readable(); }

@@ -26,6 +26,7 @@
 #include "store/hdf5/h5_file.hpp"
 #include "store/read/bad_list.hpp"
 #include "store/read/chunk_reader.hpp"
+#include "store/read/mapped_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/check/dataset.hpp"
 #include "tools/check/entries.hpp"
@@ -161,7 +162,7 @@ void check_entry(CheckedFiles& files, const CheckSettings& settings, Watcher& wa
   try {
     file = files.open(entry.file);
     const ScopedLogSink quiet(ignore_log);  // the table names the read path
-    reader = entry.images ? entry.images : open_chunk_reader(file, *entry.info);
+    reader = entry.images ? entry.images : on_grid(open_chunk_reader(file, *entry.info));
   } catch (const Error& error) {
     entry.problem = error.what();
     return;

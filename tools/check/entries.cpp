@@ -10,7 +10,10 @@
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/read/chunk_reader.hpp"
+#include "store/read/mapped_reader.hpp"
+#include "store/read/reader_factories.hpp"
 #include "tools/program/interrupt.hpp"
+#include "tools/program/output.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -19,7 +22,12 @@ std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info) {
   return info.chunk_shape.empty() ? rows_as_chunks(info) : info.chunk_shape;
 }
 
-std::uint64_t num_chunks(const DatasetInfo& info) {
+// Of a virtual dataset, the chunks of its sources tell.
+std::uint64_t num_chunks(CheckedFiles& files, const H5File& file, const DatasetInfo& info) {
+  if (info.layout == StorageLayout::virtual_dataset) {
+    const ScopedLogSink quiet(ignore_log);
+    return on_grid(open_chunk_reader(files.open(files.name_of(file)), info))->num_chunks();
+  }
   std::uint64_t chunks = 1;
   for (const std::uint64_t cells : chunk_grid(info.shape, chunk_shape_of(info))) chunks *= cells;
   return chunks;
@@ -69,7 +77,7 @@ class Lister {
     try {
       if (entry.listed.numeric) {
         entry.info = file.describe(entry.listed.path);
-        entry.chunks = num_chunks(*entry.info);
+        entry.chunks = num_chunks(files_, file, *entry.info);
       }
     } catch (const Error& error) {
       entry.problem = error.what();

@@ -10,6 +10,7 @@
 #include "base/clock.hpp"
 #include "h5feed/error.hpp"
 #include "store/read/chunk_reader.hpp"
+#include "store/read/mapped_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
@@ -40,7 +41,7 @@ std::optional<double> measured_seconds(const std::shared_ptr<H5File>& file, cons
   std::shared_ptr<const ChunkReader> reader;
   {
     const ScopedLogSink quiet(ignore_log);
-    reader = open_chunk_reader(file, info);
+    reader = on_grid(open_chunk_reader(file, info));
   }
   const double open_s = seconds_since(begin);
   const auto chunks = static_cast<double>(reader->num_chunks());

@@ -12,6 +12,7 @@
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/read/chunk_reader.hpp"
+#include "store/read/mapped_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/write/attributes.hpp"
 #include "tools/info/sheltered.hpp"
@@ -68,7 +69,7 @@ std::vector<StatsResult> collect_stats(const std::shared_ptr<H5File>& file, cons
   for (DatasetInfo& info : chosen(*file, only)) {
     const std::optional<std::size_t> dimension = channel_dimension(info, layout);
     const ScopedLogSink quiet(ignore_log);
-    const auto reader = open_chunk_reader(file, info);
+    const auto reader = on_grid(open_chunk_reader(file, info));
     say(plan_line(*reader, settings.jobs));
     Progress progress(fmt::format("stats {}", printable(short_path(info.path))), ProgressUnit::bytes,
                       static_cast<double>(info.total_bytes()));

@@ -15,8 +15,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "h5feed/error.hpp"
 
@@ -25,6 +27,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience(2);
 constexpr std::size_t kLongestRequest = 8192;
+constexpr std::size_t kMostConnections = 16;
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -85,7 +88,7 @@ MetricsServer::MetricsServer(const ListenAddress& where) : stop_(::eventfd(0, EF
   const int yes = 1;
   if (socket_.valid()) ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (!socket_.valid() || !stop_.valid() || ::bind(socket_.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      ::listen(socket_.get(), 8) != 0) {
+      ::listen(socket_.get(), SOMAXCONN) != 0) {
     throw Error(fmt::format("--listen: cannot listen at {} port {} ({}); choose another one", where.host,
                             where.port, std::strerror(errno)));
   }
@@ -107,52 +110,71 @@ void MetricsServer::set(std::string text) {
   text_ = std::move(text);
 }
 
-// Returns false if the server is to stop, or the deadline has passed.
-bool MetricsServer::wait_for(int fd, short events, std::optional<Clock::time_point> deadline) const {
-  std::array<pollfd, 2> polled = {{{stop_.get(), POLLIN, 0}, {fd, events, 0}}};
-  int ready = 0;
-  do {
-    int milliseconds = -1;  // no limit
-    if (deadline) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - Clock::now());
-      milliseconds = static_cast<int>(std::max<std::int64_t>(0, left.count()));
-    }
-    ready = ::poll(polled.data(), polled.size(), milliseconds);
-  } while (ready < 0 && errno == EINTR);
-  return ready > 0 && polled[0].revents == 0;
+// A request that is being received, or a reply that is being sent.
+struct MetricsServer::Connection {
+  FileDescriptor socket;
+  Clock::time_point deadline;
+  std::string request = {};
+  std::string reply = {};
+  std::size_t sent = 0;
+
+  // Returns false at the end of the connection.
+  bool receive() {
+    std::array<char, 1024> some = {};
+    const ssize_t got = ::recv(socket.get(), some.data(), some.size(), 0);
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    request.append(some.data(), static_cast<std::size_t>(got));
+    return got > 0 && request.size() <= kLongestRequest;
+  }
+  bool complete() const { return request.find("\r\n\r\n") != std::string::npos; }
+
+  // Returns false once everything is sent, or if the other end is gone.
+  bool send() {
+    const ssize_t bytes = ::send(socket.get(), reply.data() + sent, reply.size() - sent, MSG_NOSIGNAL);
+    if (bytes < 0) return errno == EAGAIN || errno == EINTR;
+    sent += static_cast<std::size_t>(bytes);
+    return sent < reply.size();
+  }
+};
+
+std::string MetricsServer::reply_to(std::string_view request) {
+  if (!request.starts_with("GET ")) return response("405 Method Not Allowed", "text/plain", "only GET\n");
+  if (!request.starts_with("GET /metrics ") && !request.starts_with("GET /metrics?"))
+    return response("404 Not Found", "text/plain", "the metrics are at /metrics\n");
+  const std::lock_guard lock(mutex_);
+  return response("200 OK", "text/plain; version=0.0.4; charset=utf-8", text_);
 }
 
 void MetricsServer::serve() {
-  while (wait_for(socket_.get(), POLLIN, std::nullopt)) {
-    const FileDescriptor connection(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (connection.valid()) answer(connection.get());
-  }
-}
-
-void MetricsServer::answer(int connection) {
-  const Clock::time_point deadline = Clock::now() + kPatience;
-  std::string request;
-  while (request.find("\r\n\r\n") == std::string::npos) {
-    std::array<char, 1024> some = {};
-    if (request.size() > kLongestRequest || !wait_for(connection, POLLIN, deadline)) return;
-    const ssize_t got = ::recv(connection, some.data(), some.size(), 0);
-    if (got <= 0) return;
-    request.append(some.data(), static_cast<std::size_t>(got));
-  }
-  std::string reply;
-  if (!request.starts_with("GET ")) {
-    reply = response("405 Method Not Allowed", "text/plain", "only GET\n");
-  } else if (!request.starts_with("GET /metrics ") && !request.starts_with("GET /metrics?")) {
-    reply = response("404 Not Found", "text/plain", "the metrics are at /metrics\n");
-  } else {
-    const std::lock_guard lock(mutex_);
-    reply = response("200 OK", "text/plain; version=0.0.4; charset=utf-8", text_);
-  }
-  std::string_view rest = reply;
-  while (!rest.empty() && wait_for(connection, POLLOUT, deadline)) {
-    const ssize_t sent = ::send(connection, rest.data(), rest.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;
-    rest.remove_prefix(static_cast<std::size_t>(sent));
+  std::deque<Connection> connections;  // the oldest first
+  for (;;) {
+    std::vector<pollfd> polled = {{stop_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+    for (const Connection& each : connections)
+      polled.push_back({each.socket.get(), static_cast<short>(each.reply.empty() ? POLLIN : POLLOUT), 0});
+    int milliseconds = -1;  // no limit
+    if (!connections.empty()) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(connections.front().deadline - Clock::now());
+      milliseconds = static_cast<int>(std::max<std::int64_t>(0, left.count()));
+    }
+    const int ready = ::poll(polled.data(), polled.size(), milliseconds);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0 || polled[0].revents != 0) return;
+    for (std::size_t i = 0; i < connections.size(); ++i) {
+      Connection& each = connections[i];
+      if (polled[2 + i].revents == 0) continue;
+      const bool goes_on = each.reply.empty() ? each.receive() : each.send();
+      if (!goes_on) each.socket.reset();
+      if (goes_on && each.reply.empty() && each.complete()) each.reply = reply_to(each.request);
+    }
+    if (polled[1].revents != 0) {
+      FileDescriptor accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (accepted.valid()) connections.push_back({std::move(accepted), Clock::now() + kPatience});
+    }
+    std::erase_if(connections, [](const Connection& each) {
+      return !each.socket.valid() || each.deadline <= Clock::now();
+    });
+    if (connections.size() > kMostConnections) connections.pop_front();
   }
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -24,7 +23,8 @@ struct ListenAddress {
 ListenAddress parse_listen(std::string_view text);
 
 /// Answers "GET /metrics" with the text that was set last, on a thread of its own; other requests get 404 or
-/// 405. Serves one connection after the other, each for at most two seconds. Thread-safe.
+/// 405. Serves up to 16 connections at a time, each for at most two seconds; a further one ends the oldest,
+/// so that connections which send nothing keep nobody out. Thread-safe.
 class MetricsServer {
  public:
   /// Starts to listen. Throws Error that names the address if that fails.
@@ -40,9 +40,9 @@ class MetricsServer {
   const std::string& url() const noexcept { return url_; }
 
  private:
+  struct Connection;
   void serve();
-  void answer(int connection);
-  bool wait_for(int fd, short events, std::optional<Clock::time_point> deadline) const;
+  std::string reply_to(std::string_view request);
 
   FileDescriptor socket_, stop_;
   std::string url_;

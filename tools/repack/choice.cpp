@@ -14,6 +14,7 @@
 #include "store/filters/filters.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/index/index_damage.hpp"
+#include "store/read/mapped_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
@@ -115,7 +116,7 @@ std::optional<RepackJob> untouched_job(const std::shared_ptr<H5File>& file, cons
                         .filters = info.filters,
                         .unfiltered_edge_chunks = info.unfiltered_edge_chunks};
   const ScopedLogSink quiet(ignore_log);
-  auto reader = open_chunk_reader(file, std::move(info));
+  auto reader = on_grid(open_chunk_reader(file, std::move(info)));
   if (!reader->direct()) return std::nullopt;
   return RepackJob{.reader = std::move(reader), .storage = std::move(storage)};
 }
@@ -215,7 +216,7 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
     CopiedStorage storage = storage_of(info, arguments);
     check_elements(info, entry, storage, arguments);
     RepackJob& job = jobs.emplace_back();
-    job.reader = open_chunk_reader(file, std::move(info));
+    job.reader = on_grid(open_chunk_reader(file, std::move(info)));
     job.storage = std::move(storage);
     job.chosen = true;
   }
@@ -262,7 +263,8 @@ void add_row_companions(const std::shared_ptr<H5File>& file, const RepackArgumen
     RepackArguments as_it_is = arguments;
     as_it_is.chunk = as_it_is.filter = as_it_is.max_shape = "";
     CopiedStorage storage = storage_of(info, as_it_is);
-    jobs.push_back({.reader = open_chunk_reader(file, std::move(info)), .storage = std::move(storage)});
+    jobs.push_back(
+        {.reader = on_grid(open_chunk_reader(file, std::move(info))), .storage = std::move(storage)});
   }
 }
 

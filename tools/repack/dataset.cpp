@@ -23,6 +23,7 @@
 #include "tools/program/sha256.hpp"
 #include "tools/repack/recut.hpp"
 #include "tools/repack/scratch.hpp"
+#include "tools/storage/chunk_walk.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -275,6 +276,7 @@ RepackSettings settings_for(const std::vector<RepackJob>& jobs, RepackSettings s
 }
 
 void plan_job(RepackJob& job, const RepackSettings& settings) {
+  require_grid(*job.reader);
   const DatasetInfo& info = job.info();
   job.plan.reset();
   job.shapes = {info.shape, job.reader->chunk_shape(), target_chunk_shape(info, job.storage),

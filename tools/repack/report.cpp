@@ -122,6 +122,12 @@ std::string storage_text(const std::vector<std::uint64_t>& chunk, const std::vec
   return fmt::format("chunks {} {}", format_shape(chunk), format_filters(filters));
 }
 
+std::string source_text(const DatasetInfo& info) {
+  const bool elsewhere =
+      info.layout == StorageLayout::external || info.layout == StorageLayout::virtual_dataset;
+  return elsewhere ? std::string(name_of(info.layout)) : storage_text(info.chunk_shape, info.filters);
+}
+
 std::string duration(double seconds) {
   return seconds < 1 ? std::string("below 1 s") : fmt::format("about {:.0f} s", std::ceil(seconds));
 }
@@ -203,8 +209,7 @@ std::string plan_text(const std::vector<RepackJob>& jobs, const RepackArguments&
     const DatasetInfo& info = job.info();
     const bool chunked = !job.storage.chunk_shape.empty();
     text += fmt::format("  {} ({}): {} → {}, {} decoded; {}{}\n", printable(info.path), info.shape_text(),
-                        storage_text(info.chunk_shape, info.filters),
-                        storage_text(job.storage.chunk_shape, job.storage.filters),
+                        source_text(info), storage_text(job.storage.chunk_shape, job.storage.filters),
                         format_bytes(info.total_bytes()), way_text(job),
                         chunked ? window_text(info, job.storage.chunk_shape.front(), arguments) : "");
   }

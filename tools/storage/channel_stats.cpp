@@ -17,6 +17,7 @@
 #include "base/mutex.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "tools/program/interrupt.hpp"
+#include "tools/storage/chunk_walk.hpp"
 #include "tools/storage/recut_plan.hpp"
 
 namespace h5feed::cli {
@@ -281,6 +282,7 @@ Item stats_of_chunk(const ChunkReader& reader, std::optional<std::size_t> dimens
 
 DatasetStats channel_stats(const ChunkReader& reader, std::optional<std::size_t> channel_dimension,
                            const StatsSettings& settings, const std::function<void(std::uint64_t)>& advance) {
+  require_grid(reader);
   const DatasetInfo& info = reader.info();
   const std::uint64_t channels = channel_dimension ? info.shape[*channel_dimension] : 1;
   std::vector<Partial> totals(static_cast<std::size_t>(channels));

@@ -37,12 +37,12 @@ struct StatsSettings {
   std::uint64_t memory_bytes = 0;  ///< limit for chunks in flight; at least one is always in flight
 };
 
-/// Returns the statistics of all values. Integers of up to 32 bits are summed exactly; 64-bit integers and
-/// floats by two passes over each chunk, merged in chunk order (Chan, Golub and LeVeque, "Updating Formulae
-/// and a Pairwise Algorithm for Computing Sample Variances", 1979), so the result does not depend on the
-/// number of jobs. `channel_dimension` is the index of the channel dimension; empty: all values are one
-/// channel. Calls `advance` with decoded bytes, from one thread at a time. Blocks. Throws Interrupted and the
-/// errors of ChunkReader::read_chunk.
+/// Returns the statistics of all values of a reader whose chunks are `regular()`. Integers of up to 32 bits
+/// are summed exactly; 64-bit integers and floats by two passes over each chunk, merged in chunk order (Chan,
+/// Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979), so
+/// the result does not depend on the number of jobs. `channel_dimension` is the index of the channel
+/// dimension; empty: all values are one channel. Calls `advance` with decoded bytes, from one thread at a
+/// time. Blocks. Throws Interrupted and the errors of ChunkReader::read_chunk.
 DatasetStats channel_stats(const ChunkReader& reader, std::optional<std::size_t> channel_dimension,
                            const StatsSettings& settings, const std::function<void(std::uint64_t)>& advance);
 

@@ -2,6 +2,7 @@
 #include "tools/storage/chunk_walk.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "store/format/chunk_geometry.hpp"
 
@@ -20,12 +21,17 @@ std::uint64_t product_behind(const std::vector<std::uint64_t>& extents, std::siz
 
 }  // namespace
 
+void require_grid(const ChunkReader& reader) {
+  if (!reader.regular()) throw std::invalid_argument(reader.info().place() + ": its chunks are on no grid");
+}
+
 ChunkWalk::ChunkWalk(const ChunkReader& reader, std::uint64_t slab_bytes)
     : shape_(or_one(reader.info().shape)),
       chunk_shape_(or_one(reader.chunk_shape())),
       grid_(or_one(reader.grid())),
       element_bytes_(size_of(reader.info().dtype)),
       num_chunks_(reader.num_chunks()) {
+  require_grid(reader);
   while (dimension_ + 1 < shape_.size() && shape_[dimension_] == 1) ++dimension_;
   chunks_per_band_ = product_behind(grid_, dimension_);
   row_bytes_ = product_behind(shape_, dimension_) * element_bytes_;

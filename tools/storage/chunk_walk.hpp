@@ -30,13 +30,18 @@ struct ChunkVisit {
   bool closes_slab = false;  ///< last visit of its slab: the slab is complete
 };
 
+/// Throws std::invalid_argument unless the chunks are `regular()`: their numbers would tell wrong places.
+/// Open such datasets through `on_grid` (store/read/mapped_reader.hpp).
+void require_grid(const ChunkReader& reader);
+
 /// Visits the chunks of a dataset band by band; a band is all chunks that hold the same rows. A band is
 /// filled in slabs of whole rows that follow each other in row-major order. Usually a band is one slab; if it
 /// exceeds the memory, its chunks are visited once for every slab. "Rows" are along the first dimension with
 /// more than one element. For one thread, except where stated.
 class ChunkWalk {
  public:
-  /// Slabs take at most `slab_bytes`, or one row if that is larger. Copies what it needs from `reader`.
+  /// Slabs take at most `slab_bytes`, or one row if that is larger. Copies what it needs from `reader`, whose
+  /// chunks must be `regular()`.
   ChunkWalk(const ChunkReader& reader, std::uint64_t slab_bytes);
 
   /// Returns the next visit; empty at the end.

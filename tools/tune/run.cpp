@@ -17,6 +17,7 @@
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
+#include "store/read/mapped_reader.hpp"
 #include "store/write/staged_file.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
@@ -179,7 +180,8 @@ class TuneRun {
   }
 
   void read_sample() {
-    sample_ = sample_rows(reader(), wanted_rows(), budget_.part(kSampleEnd));
+    const auto on_its_grid = on_grid(DatasetAccess::state(dataset_)->data.reader);
+    sample_ = sample_rows(*on_its_grid, wanted_rows(), budget_.part(kSampleEnd));
     finish_step();
     refuse_larger_chunks(sample_.rows());
   }

@@ -24,6 +24,7 @@
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/resources.hpp"
+#include "tools/storage/chunk_walk.hpp"
 #include "tools/storage/new_file.hpp"
 #include "tools/storage/parallel_write.hpp"
 #include "tools/storage/recut_plan.hpp"
@@ -126,6 +127,7 @@ double worked_seconds() {
 }  // namespace
 
 RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows, Clock::time_point deadline) {
+  require_grid(reader);
   constexpr std::uint64_t kRuns = 8;
   RowSample sample{.info = reader.info()};
   const std::uint64_t all = sample.info.rows(), row_bytes = sample.info.row_bytes();

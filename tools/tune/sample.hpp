@@ -25,7 +25,8 @@ struct RowSample {
 };
 
 /// Reads up to `rows` rows until `deadline`; fewer if chunks are slow, at least one. Decodes each chunk that
-/// holds one of the rows as a whole. Blocks. Throws Interrupted and the errors of ChunkReader::read_chunk.
+/// holds one of the rows as a whole. The chunks must be `regular()`. Blocks. Throws Interrupted and the
+/// errors of ChunkReader::read_chunk.
 RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows, Clock::time_point deadline);
 
 /// Measures the costs on a few chunks from the front of the sample, about `bytes` of them. Blocks. Throws

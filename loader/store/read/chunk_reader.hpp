@@ -77,6 +77,11 @@ class ChunkReader {
   const std::vector<std::uint64_t>& grid() const noexcept { return grid_; }
   /// Returns the total number of chunks.
   std::uint64_t num_chunks() const noexcept { return num_chunks_; }
+  /// Returns whether chunk c is cell c of a grid of `chunk_shape()`. The chunks of joined datasets may differ
+  /// in height; `rows()` tells which rows each has, and `on_grid` (store/read/mapped_reader.hpp) evens them.
+  bool regular() const noexcept {
+    return chunk_shape_.empty() || (rows_.regular() && rows_.rows_per_chunk() == chunk_shape_.front());
+  }
   /// Returns which rows are in which chunk along the grid's first dimension.
   const RowLayout& rows() const noexcept { return rows_; }
   /// Returns the decoded bytes of every chunk; for joined datasets the maximum.

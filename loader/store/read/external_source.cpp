@@ -106,8 +106,10 @@ void check_file(const DatasetInfo& info, const fs::path& file, std::uint64_t off
   }
   const std::uint64_t there = fs::file_size(file, ignored);
   if (!ignored && (there < offset || there - offset < bytes)) {
-    throw FileError(fmt::format("{}has {} bytes where {} from byte {} on are needed; restore it", begin,
-                                there, bytes, offset));
+    throw FileError(
+        fmt::format("{}has {} bytes where {} from byte {} on are needed; restore it, or wait until "
+                    "its writer has completed it",
+                    begin, there, bytes, offset));
   }
 }
 
@@ -126,7 +128,8 @@ std::shared_ptr<const ByteSource> open_external_source(const H5File& file, const
     // The last part may be unlimited, and the shape may need less than the parts have room for.
     const std::uint64_t bytes = std::min(wanted - begin, part.bytes);
     if (bytes == 0) continue;
-    files.push_back(folder / part.name);
+    // Absolute, because they are opened when they are needed, perhaps in another working directory.
+    files.push_back(fs::absolute(folder / part.name));
     check_file(info, files.back(), part.offset, bytes);
     runs.push_back({begin, bytes, part.offset, nullptr});
     begin += bytes;

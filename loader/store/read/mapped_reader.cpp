@@ -312,4 +312,13 @@ std::shared_ptr<const ChunkReader> make_mapped_reader(DatasetInfo info, std::uin
   return std::make_shared<const MappedReader>(std::move(info), std::move(chunk_shape), std::move(mappings));
 }
 
+std::shared_ptr<const ChunkReader> on_grid(std::shared_ptr<const ChunkReader> reader) {
+  if (reader->regular()) return reader;
+  DatasetInfo info = reader->info();
+  Selection all;
+  for (const std::uint64_t extent : info.shape) all.push_back(SelectedIndices::run_of(0, extent));
+  const std::uint64_t rows_per_chunk = reader->rows().rows_per_chunk();
+  return make_mapped_reader(std::move(info), rows_per_chunk, {{std::move(reader), all, all}});
+}
+
 }  // namespace h5feed

@@ -31,4 +31,8 @@ bool dimensions_correspond(const Selection& to, const Selection& from);
 std::shared_ptr<const ChunkReader> make_mapped_reader(DatasetInfo info, std::uint64_t rows_per_chunk,
                                                       std::vector<SourceMapping> mappings);
 
+/// Returns the reader itself if its chunks are `regular()`, else one of the same values in chunks of whole
+/// rows, all of the height of the highest chunk: for code that tells the place of a chunk by its number.
+std::shared_ptr<const ChunkReader> on_grid(std::shared_ptr<const ChunkReader> reader);
+
 }  // namespace h5feed

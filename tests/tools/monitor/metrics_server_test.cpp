@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/files/file_descriptor.hpp"
 #include "h5feed/error.hpp"
@@ -74,6 +75,19 @@ TEST(MetricsServer, ends_while_a_client_is_silent) {
   MetricsServer server(parse_listen("0"));
   const FileDescriptor silent = connect_to(port_in(server.url()));
   EXPECT_TRUE(silent.valid());
+}
+
+// More than the server keeps: each of them would hold up the next request for its two seconds.
+TEST(MetricsServer, answers_beside_clients_that_are_silent) {
+  MetricsServer server(parse_listen("0"));
+  server.set("text\n");
+  std::vector<FileDescriptor> silent;
+  for (int i = 0; i < 100; ++i) {
+    silent.push_back(connect_to(port_in(server.url())));
+    ASSERT_TRUE(silent.back().valid());
+  }
+  for (int i = 0; i < 20; ++i)
+    EXPECT_THAT(reply_to(server, "GET /metrics HTTP/1.1\r\n\r\n"), EndsWith("\r\n\r\ntext\n"));
 }
 
 TEST(MetricsServer, names_an_address_that_is_taken) {

@@ -220,8 +220,7 @@ TEST_F(StoreDamaged, names_the_external_file_that_is_missing_or_too_short) {
   std::filesystem::resize_file(dir_ / "raw", 100);
   EXPECT_EQ(open_message(),
             "train.h5:/images: its values are stored in another file, raw, which has 100 bytes where 200 "
-            "from byte 0 on "
-            "are needed; restore it");
+            "from byte 0 on are needed; restore it, or wait until its writer has completed it");
   std::filesystem::remove(dir_ / "raw");
   ASSERT_EQ(::mkfifo((dir_ / "raw").c_str(), 0600), 0);
   EXPECT_EQ(open_message(),

@@ -101,8 +101,9 @@ TEST_F(ExternalFiles, are_found_by_the_variable_of_libhdf5) {
     values = patterned_bytes(8);
     file.write("images", values);
   }
-  EXPECT_EQ(values_of(*open()), values);
+  const auto reader = open();
   std::filesystem::current_path(before);
+  EXPECT_EQ(values_of(*reader), values) << "opened where it was when it was found";
   std::filesystem::create_directory(dir_ / "moved");
   std::filesystem::rename(dir_ / "raw", dir_ / "moved" / "raw");
   ::setenv("HDF5_EXTFILE_PREFIX", "${ORIGIN}/moved", 1);
