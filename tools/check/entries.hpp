@@ -39,8 +39,9 @@ class CheckedFiles {
 
 /// Lists the datasets of the file and those that its links into other files lead to, each once; with `wanted`
 /// only the datasets of these names. Describes them without opening them, since the index of a dataset with
-/// many chunks takes memory. What cannot be described, and links that lead nowhere, are entries with a
-/// problem. Throws FileError and DatasetError for a name that cannot be found, and Interrupted.
+/// many chunks takes memory; only virtual datasets are opened and closed again, whose sources tell their
+/// chunks. What cannot be described, and links that lead nowhere, are entries with a problem. Throws
+/// FileError and DatasetError for a name that cannot be found, and Interrupted.
 std::vector<CheckEntry> list_entries(CheckedFiles& files, const std::vector<std::string>& wanted);
 
 }  // namespace h5feed::cli
