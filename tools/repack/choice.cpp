@@ -116,9 +116,10 @@ std::optional<RepackJob> untouched_job(const std::shared_ptr<H5File>& file, cons
                         .filters = info.filters,
                         .unfiltered_edge_chunks = info.unfiltered_edge_chunks};
   const ScopedLogSink quiet(ignore_log);
+  const bool byte_swapped = info.byte_swapped;
   auto reader = on_grid(open_chunk_reader(file, std::move(info)));
   if (!reader->direct()) return std::nullopt;
-  return RepackJob{.reader = std::move(reader), .storage = std::move(storage)};
+  return RepackJob{.reader = std::move(reader), .storage = std::move(storage), .byte_swapped = byte_swapped};
 }
 
 // Throws FileError if the chunk index of a dataset that libhdf5 copies is damaged: its copy would crash
@@ -216,6 +217,7 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
     CopiedStorage storage = storage_of(info, arguments);
     check_elements(info, entry, storage, arguments);
     RepackJob& job = jobs.emplace_back();
+    job.byte_swapped = info.byte_swapped;
     job.reader = on_grid(open_chunk_reader(file, std::move(info)));
     job.storage = std::move(storage);
     job.chosen = true;
@@ -263,8 +265,10 @@ void add_row_companions(const std::shared_ptr<H5File>& file, const RepackArgumen
     RepackArguments as_it_is = arguments;
     as_it_is.chunk = as_it_is.filter = as_it_is.max_shape = "";
     CopiedStorage storage = storage_of(info, as_it_is);
-    jobs.push_back(
-        {.reader = on_grid(open_chunk_reader(file, std::move(info))), .storage = std::move(storage)});
+    const bool byte_swapped = info.byte_swapped;
+    jobs.push_back({.reader = on_grid(open_chunk_reader(file, std::move(info))),
+                    .storage = std::move(storage),
+                    .byte_swapped = byte_swapped});
   }
 }
 

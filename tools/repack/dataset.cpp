@@ -229,7 +229,7 @@ ChunkSeals write_recut(RepackJob& job, H5Writer& writer, const RepackSettings& s
               seals.written[chunk.number] = 1;
             }
             if (!chunked) return;
-            if (info.byte_swapped) swap_byte_order(chunk.values.span(), job.shapes.element_bytes);
+            if (job.byte_swapped) swap_byte_order(chunk.values.span(), job.shapes.element_bytes);
             if (!filters.empty()) chunk.encoded = filters.encode(chunk.values.span());
           },
       .write =

@@ -21,7 +21,10 @@ namespace h5feed::cli {
 /// A dataset that `repack` writes itself.
 struct RepackJob {
   std::shared_ptr<const ChunkReader> reader;
-  CopiedStorage storage;               ///< storage of the copy
+  CopiedStorage storage;  ///< storage of the copy
+  /// The elements are stored in the opposite of host byte order, as those of the source dataset; its reader
+  /// may have no order of its own, as those of virtual and compact datasets.
+  bool byte_swapped = false;
   bool chosen = false;                 ///< chosen by the user; other datasets keep their storage
   std::optional<RecutPlan> plan = {};  ///< empty: chunks are copied as stored
   RecutShapes shapes = {};             ///< shapes of the re-cut

@@ -213,8 +213,9 @@ class PartedRepack {
   RepackJob piece(const RepackJob& whole, std::uint64_t part, const PartRows& rows) const {
     const auto file = H5File::open(plan_.path(part));
     auto reader = open_chunk_reader(file, file->describe(whole.info().path));
-    RepackJob job{.reader = make_row_range(reader, 0, rows.count, whole.info().byte_swapped),
+    RepackJob job{.reader = make_row_range(reader, 0, rows.count, whole.byte_swapped),
                   .storage = whole.storage,
+                  .byte_swapped = whole.byte_swapped,
                   .chosen = true,
                   .first_row = rows.first};
     // Uses the part's filters: parameters that libhdf5 completed are not a change.

@@ -114,9 +114,11 @@ TEST(Bench, refuses_cold_rows_where_the_file_lies_in_memory) {
 
 TEST(Bench, refuses_cold_rows_of_values_in_other_files) {
   const TempDir dir;
-  H5TestFile file(dir / "a.h5");
-  file.create({.path = "images", .shape = {64, 4, 4}, .external_file = (dir / "raw").string()});
-  file.write("images", patterned_bytes(64 * 16));
+  {
+    H5TestFile file(dir / "a.h5");
+    file.create({.path = "images", .shape = {64, 4, 4}, .external_file = (dir / "raw").string()});
+    file.write("images", patterned_bytes(64 * 16));
+  }
   const ProgramResult result = run_program(dir.path(), {"bench", "a.h5", "--cold", "--time-budget", "1"});
   if (lies_in_memory(dir.path())) return expect_refused_for_memory(dir.path());
   EXPECT_EQ(result.exit_code, 2) << result.out;
