@@ -17,6 +17,7 @@
 namespace h5feed::test {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 
 struct Part {
@@ -142,10 +143,13 @@ TEST_F(ExternalFiles, with_less_room_than_the_shape_needs_are_refused) {
   constexpr std::uint64_t kRoom = 0x0123456789;
   write_in({{"a", 0, kRoom}}, {10, 10});
   replace_address(path(), kRoom, 99);
-  EXPECT_EQ(
+  // Newer versions of libhdf5 refuse it themselves.
+  EXPECT_THAT(
       open_message(),
-      "train.h5:/images: its external files have room for 99 bytes, the shape 10×10 u8 needs 100; restore "
-      "the file from a good copy");
+      AnyOf("train.h5:/images: its external files have room for 99 bytes, the shape 10×10 u8 needs 100; "
+            "restore the file from a good copy",
+            HasSubstr("train.h5:/images: libhdf5 cannot open it: dataspace size exceeds external "
+                      "storage size")));
 }
 
 }  // namespace
