@@ -114,6 +114,17 @@ void check_codes(const Field& field, std::uint64_t names) {
   });
 }
 
+// Returns the categorical column at `path`, or where a link there leads into another file.
+std::optional<CategoricalColumn> column_in(const std::filesystem::path& file, const std::string& path,
+                                           FilePool& pool) {
+  const std::shared_ptr<H5File> opened = pool.open(file);
+  const PlacedObject there = pool.follow_links(opened, path);
+  std::optional<CategoricalColumn> column = find_categorical(*there.file, there.path);
+  // The codes are read by their path in the first file.
+  if (column && there.file != opened) column->codes.replace(0, rooted(there.path).size(), rooted(path));
+  return column;
+}
+
 // Throws if the options do not fit data that is a sparse matrix.
 void check_sparse_options(const DatasetOptions& options) {
   const auto refuse = [](std::string_view option, std::string_view why) {
@@ -307,21 +318,6 @@ std::unique_ptr<SparseOpener> sparse_opener(const DatasetOptions& options, const
   check_sparse_options(options);
   return std::make_unique<SparseOpener>(spec, options.sparse.value_or(SparseOptions()), pool);
 }
-
-namespace {
-
-// Returns the categorical column at `path`, or where a link there leads into another file.
-std::optional<CategoricalColumn> column_in(const std::filesystem::path& file, const std::string& path,
-                                           FilePool& pool) {
-  const std::shared_ptr<H5File> opened = pool.open(file);
-  const PlacedObject there = pool.follow_links(opened, path);
-  std::optional<CategoricalColumn> column = find_categorical(*there.file, there.path);
-  // The codes are read by their path in the first file.
-  if (column && there.file != opened) column->codes.replace(0, rooted(there.path).size(), rooted(path));
-  return column;
-}
-
-}  // namespace
 
 CategoricalColumn column_of(const std::string& path, const std::vector<std::filesystem::path>& files,
                             FilePool& pool) {

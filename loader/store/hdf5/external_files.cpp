@@ -10,6 +10,7 @@
 #include "store/hdf5/object_tree.hpp"
 
 namespace h5feed {
+
 std::vector<ExternalPart> external_parts(const H5File& file, const DatasetInfo& info) {
   if (const IsolatedFile* const remote = H5FileAccess::remote(file))
     return remote->ask<std::vector<ExternalPart>>(Request::external_parts, info);

@@ -96,7 +96,8 @@ class VirtualFiles {
         type);
   }
 
-  /// Likewise, with the sources that `add_sources(plist)` adds by `add_source`.
+  /// Writes the virtual dataset "x" of the sources that `add_sources(plist)` adds by `add_source`. Of uint16,
+  /// its fill value is `kFill`.
   template <typename AddSources>
   void make_of(const std::string& name, const Shape& shape, const AddSources& add_sources,
                hid_t type = H5T_STD_U16LE) {
