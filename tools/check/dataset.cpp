@@ -79,8 +79,8 @@ class DatasetCheck {
       result_.no_sha256 = "images have no digest";
     }
     hashing_ = result_.no_sha256.empty();
-    for (const FilterSpec& filter : reader.info().filters) {
-      if (compares_ && !libhdf5_has_filter(filter.id)) {
+    for (const FilterSpec& filter : reader.decoded_filters()) {
+      if (compares_ && !file.has_filter(filter.id)) {
         result_.not_compared = fmt::format("libhdf5 has no filter {} ({})", filter.id, filter.name);
       }
     }

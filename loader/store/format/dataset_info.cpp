@@ -3,10 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
 namespace h5feed {
+
+void add_filters(std::vector<FilterSpec>& filters, const std::vector<FilterSpec>& more) {
+  for (const FilterSpec& filter : more) {
+    if (std::ranges::find(filters, filter.id, &FilterSpec::id) == filters.end()) filters.push_back(filter);
+  }
+}
 
 std::string_view name_of(StorageLayout layout) noexcept {
   switch (layout) {

@@ -30,6 +30,9 @@ struct FilterSpec {
   std::string name;
 };
 
+/// Adds those of `more` to `filters` whose number is not there yet. Throws std::bad_alloc.
+void add_filters(std::vector<FilterSpec>& filters, const std::vector<FilterSpec>& more);
+
 /// Which bits of a stored integer hold its value: `count` of them from bit `first` on, 0 being the lowest.
 struct ValueBits {
   unsigned first = 0;

@@ -47,6 +47,8 @@ class ChannelReader final : public UnfetchedChunkReader {
   bool direct() const noexcept override { return inner_->direct(); }
   std::string fallback_reason() const override { return inner_->fallback_reason(); }
 
+  std::vector<FilterSpec> decoded_filters() const override { return inner_->decoded_filters(); }
+
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override {
     out = chunk_target(*this, chunk, out);
     const std::vector<std::uint64_t>& from_shape = inner_->chunk_shape();

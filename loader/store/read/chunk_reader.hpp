@@ -70,6 +70,10 @@ class ChunkReader {
   /// empty list.
   virtual std::vector<JoinedPart> parts() const;
 
+  /// Returns the filters that reading decodes: those of the dataset, or of the datasets that the reader puts
+  /// together, one of each number. Throws std::bad_alloc.
+  virtual std::vector<FilterSpec> decoded_filters() const { return info_.filters; }
+
   /// Returns the chunk shape in elements, of the same rank as the dataset; for joined datasets the largest.
   /// Chunks at the edge are also delivered in full size; elements outside the dataset are unspecified.
   const std::vector<std::uint64_t>& chunk_shape() const noexcept { return chunk_shape_; }

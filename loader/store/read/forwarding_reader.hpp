@@ -17,6 +17,7 @@ class ForwardingReader : public ChunkReader, public StoredChunks {
   std::uint64_t scratch_bytes() const noexcept final { return inner_->scratch_bytes(); }
   bool direct() const noexcept final { return inner_->direct(); }
   std::string fallback_reason() const final { return inner_->fallback_reason(); }
+  std::vector<FilterSpec> decoded_filters() const final { return inner_->decoded_filters(); }
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const final {
     return inner_->read_chunk(chunk, out, scratch);
   }

@@ -32,6 +32,7 @@ class WholeRowsReader final : public UnfetchedChunkReader {
   }
   bool direct() const noexcept override { return inner_->direct(); }
   std::string fallback_reason() const override { return inner_->fallback_reason(); }
+  std::vector<FilterSpec> decoded_filters() const override { return inner_->decoded_filters(); }
 
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override {
     out = chunk_target(*this, chunk, out);
@@ -141,6 +142,11 @@ class JoinedReader final : public ChunkReader, public StoredChunks {
   std::uint64_t scratch_bytes() const noexcept override { return scratch_bytes_; }
   bool direct() const noexcept override { return direct_; }
   std::string fallback_reason() const override { return fallback_reason_; }
+  std::vector<FilterSpec> decoded_filters() const override {
+    std::vector<FilterSpec> filters;
+    for (const Part& part : parts_) add_filters(filters, part.reader->decoded_filters());
+    return filters;
+  }
 
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override {
     out = chunk_target(*this, chunk, out);

@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/interrupt.hpp"
+#include "store/format/chunk_geometry.hpp"
 #include "store/read/chunk_errors.hpp"
 #include "store/read/unfetched_chunk_reader.hpp"
 
@@ -229,6 +230,11 @@ class MappedReader final : public UnfetchedChunkReader {
   std::uint64_t scratch_bytes() const noexcept override { return scratch_bytes_; }
   bool direct() const noexcept override { return direct_; }
   std::string fallback_reason() const override { return fallback_reason_; }
+  std::vector<FilterSpec> decoded_filters() const override {
+    std::vector<FilterSpec> filters;
+    for (const Mapped& mapped : mappings_) add_filters(filters, mapped.source().decoded_filters());
+    return filters;
+  }
 
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override {
     out = chunk_target(*this, chunk, out);
