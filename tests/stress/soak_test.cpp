@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eight threads make loaders over the same and different files, check what they deliver and drop them, while
-// the program itself uses libhdf5. Some have their metadata read by another process (isolation = process).
-// Between the rounds nothing of h5feed is left; then memory, descriptors, threads and processes are counted,
-// and must not grow.
+// the program itself reads the same files, and writes one, by libhdf5. Some have their metadata read by
+// another process (isolation = process). Between the rounds nothing of h5feed is left; then memory,
+// descriptors, threads and processes are counted, and must not grow.
 //   H5FEED_TEST_SECONDS=3600 soak_test      takes so long; default 5 s
 //   H5FEED_TEST_SEED=17                     begins with this seed; default 1
 //   H5FEED_TEST_JSON=OUT.json               writes the counts of each round
@@ -104,6 +104,9 @@ class Sets {
 
   const SampleSet& operator[](std::size_t number) const { return *sets_.at(number); }
   std::size_t size() const noexcept { return sets_.size(); }
+  std::size_t any(Draw& draw) const {
+    return static_cast<std::size_t>(draw.number(0, static_cast<std::int64_t>(size()) - 1));
+  }
 
  private:
   static SampleSetSpec spec(std::vector<std::uint64_t> chunk, int gzip, bool checksum) {
@@ -168,9 +171,27 @@ void train(const SampleSet& set, const Dataset& dataset, bool chunked, Draw& dra
   }
 }
 
-// What a host program does with libhdf5 beside h5feed: writes a file and reads it. Without locks: a process
-// that another thread starts at the moment at which the file is closed has it open for a moment longer.
-void use_libhdf5(const std::filesystem::path& path) {
+// What a host program does with libhdf5 beside h5feed: reads a file that loaders read at the same time, with
+// a lock as is libhdf5's default.
+void read_by_libhdf5(const SampleSet& set, Draw& draw) {
+  const Hid file(H5Fopen(set.path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Hid data(H5Dopen2(file.get(), "images", H5P_DEFAULT));
+  const Hid space(H5Dget_space(data.get()));
+  const auto sample = static_cast<hsize_t>(draw.number(0, static_cast<std::int64_t>(set.samples()) - 1));
+  const hsize_t start[] = {sample, 0, 0}, count[] = {1, 24, 24};
+  require(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, count, nullptr),
+          "H5Sselect_hyperslab");
+  const Hid memory(H5Screate_simple(3, count, nullptr));
+  std::vector<std::byte> read(set.sample_bytes());
+  require(H5Dread(data.get(), H5T_NATIVE_UINT8, memory.get(), space.get(), H5P_DEFAULT, read.data()),
+          "H5Dread");
+  check(std::memcmp(read.data(), set.sample(static_cast<std::int64_t>(sample)), read.size()) == 0,
+        "libhdf5 read other pixels");
+}
+
+// It also writes a file and reads it. Without locks: a process that another thread starts at the moment at
+// which the file is closed has it open for a moment longer.
+void write_by_libhdf5(const std::filesystem::path& path) {
   const Hid access(H5Pcreate(H5P_FILE_ACCESS));
   require(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");
   std::vector<std::int32_t> values(5000);
@@ -201,8 +222,7 @@ class Soak : public testing::Test {
       threads.emplace_back([&, number] {
         run(
             [&, draw = Draw(seed * kThreads + static_cast<std::uint64_t>(number))]() mutable {
-              const auto set =
-                  static_cast<std::size_t>(draw.number(0, static_cast<std::int64_t>(sets_.size()) - 1));
+              const std::size_t set = sets_.any(draw);
               train(sets_[set], draw.one_in(3) ? open_own(sets_[set], draw) : shared[set],
                     set != Sets::kContiguous, draw);
               ++loaders_;
@@ -210,8 +230,12 @@ class Soak : public testing::Test {
             end);
       });
     }
-    if (libhdf5_is_thread_safe())
-      threads.emplace_back([&] { run([&] { use_libhdf5(folder_.path() / "own.h5"); }, end); });
+    if (libhdf5_is_thread_safe()) {
+      threads.emplace_back([&] { run([&] { write_by_libhdf5(folder_.path() / "own.h5"); }, end); });
+      threads.emplace_back([&] {
+        run([&, draw = Draw(seed)]() mutable { read_by_libhdf5(sets_[sets_.any(draw)], draw); }, end);
+      });
+    }
     for (std::thread& thread : threads) thread.join();
   }
 

@@ -82,7 +82,6 @@ void open_here(const std::string& path, const std::string& place, H5File::State&
   for (int i = 1;; ++i) {
     if ((state.file = open_for_reading(place, state.swmr_writer)) != H5I_INVALID_HID) return;
     const std::string reason = session.error_and_cure();
-    if ((state.file = open_as_the_host_did(place)) != H5I_INVALID_HID) return;
     const bool swmr_writer = has_swmr_writer(*state.bytes);
     if (swmr_writer == state.swmr_writer || i == kAttempts)
       throw FileError(why_not_opened(path, *state.bytes, reason));

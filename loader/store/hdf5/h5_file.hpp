@@ -84,9 +84,9 @@ struct WireMembers<VlenInfo> {
   static auto of(auto& v) { return std::tie(v.references, v.dtype, v.byte_swapped); }
 };
 
-/// Read-only handle of an HDF5 file. Takes no file lock (H5Pset_file_locking), so files on NFS or held by a
-/// writer can be opened. Thread-safe: all libhdf5 calls of the process are serialized by one mutex of h5feed,
-/// because libhdf5's own lock does not cover its C++ API. Methods block on it.
+/// Read-only handle of an HDF5 file. Takes no file lock (store/driver/unlocked_driver.hpp), so files on NFS
+/// or held by a writer can be opened. Thread-safe: all libhdf5 calls of the process are serialized by one
+/// mutex of h5feed, because libhdf5's own lock does not cover its C++ API. Methods block on it.
 class H5File : public std::enable_shared_from_this<H5File> {
  public:
   struct State;  ///< Internal to store/

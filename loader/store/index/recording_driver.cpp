@@ -3,49 +3,29 @@
 
 #if !H5FEED_HAVE_CHUNK_ITER
 
-#include <algorithm>
 #include <cstddef>
-#include <iterator>
-#include <limits>
 #include <memory>
+#include <new>
 #include <span>
 #include <utility>
 
-#include "store/format/byte_source.hpp"
+#include "store/driver/unlocked_driver.hpp"
 #include "store/hdf5/hdf5_session.hpp"
 
 namespace h5feed {
 namespace {
 
-// libhdf5 sees the base only, which must come first.
-struct RecordingFile {
-  H5FD_t base = {};
-  std::shared_ptr<const ByteSource> bytes;
-  haddr_t end_of_allocation = 0;
+struct RecordingFile : DrivenFile {
   RecordedRead last;
   unsigned reads = 0;
   std::function<void(std::span<const std::byte>)> metadata_watcher;
 };
 
-constexpr haddr_t kMaxAddress = std::numeric_limits<std::int64_t>::max();
-
-// H5FD_class_t has C callbacks: nothing may be thrown through them.
-H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) noexcept {
-  if ((flags & (H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE)) != 0) return nullptr;
-  try {
-    auto file = std::make_unique<RecordingFile>();
-    file->bytes = open_file_source(name);
-    return &file.release()->base;
-  } catch (const std::exception&) {
-    return nullptr;
-  }
+RecordingFile* recording(H5FD_t* file) noexcept {
+  return static_cast<RecordingFile*>(reinterpret_cast<DrivenFile*>(file));
 }
 
-RecordingFile* recording(H5FD_t* file) noexcept { return reinterpret_cast<RecordingFile*>(file); }
-const RecordingFile* recording(const H5FD_t* file) noexcept {
-  return reinterpret_cast<const RecordingFile*>(file);
-}
-
+// Of a file that was opened through the driver, which hands out its own structure.
 RecordingFile& recording(const H5::H5File& file) {
   void* handle = nullptr;
   if (H5Fget_vfd_handle(file.getId(), H5P_DEFAULT, &handle) < 0) {
@@ -54,28 +34,24 @@ RecordingFile& recording(const H5::H5File& file) {
   return *static_cast<RecordingFile*>(handle);
 }
 
+// H5FD_class_t has C callbacks: nothing may be thrown through them.
+H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) noexcept try {
+  auto file = std::make_unique<RecordingFile>();
+  return open_driven(*file, name, flags) ? &file.release()->base : nullptr;
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
 herr_t close_file(H5FD_t* file) noexcept {
   delete recording(file);
   return 0;
 }
 
 herr_t query(const H5FD_t*, unsigned long* flags) noexcept {
-  // Without the first libhdf5 refuses files whose free space is managed in pages, without the second those
-  // that a SWMR writer has open.
+  // Every read is one of libhdf5's own: none are joined.
   *flags = H5FD_FEAT_DEFAULT_VFD_COMPATIBLE | H5FD_FEAT_SUPPORTS_SWMR_IO;
   return 0;
 }
-
-haddr_t get_end_of_allocation(const H5FD_t* file, H5FD_mem_t) noexcept {
-  return recording(file)->end_of_allocation;
-}
-
-herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t address) noexcept {
-  recording(file)->end_of_allocation = address;
-  return 0;
-}
-
-haddr_t get_end_of_file(const H5FD_t* file, H5FD_mem_t) noexcept { return recording(file)->bytes->size(); }
 
 herr_t get_handle(H5FD_t* file, hid_t, void** handle) noexcept {
   *handle = recording(file);
@@ -89,9 +65,9 @@ herr_t read(H5FD_t* base, H5FD_mem_t type, hid_t, haddr_t address, std::size_t s
     ++file.reads;
     return 0;
   }
+  const std::span<std::byte> out(static_cast<std::byte*>(buffer), size);
+  if (!read_driven(file, address, out)) return -1;
   try {
-    const std::span<std::byte> out(static_cast<std::byte*>(buffer), size);
-    file.bytes->read(address, out);
     if (file.metadata_watcher) file.metadata_watcher(out);
     return 0;
   } catch (const std::exception&) {
@@ -99,25 +75,17 @@ herr_t read(H5FD_t* base, H5FD_mem_t type, hid_t, haddr_t address, std::size_t s
   }
 }
 
-herr_t refuse_write(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, std::size_t, const void*) noexcept { return -1; }
-
 H5FD_class_t driver_class() noexcept {
-  H5FD_class_t driver = {};
+  H5FD_class_t driver = unlocked_driver_class();
   driver.name = "h5feed_recording";
-  driver.maxaddr = kMaxAddress;
-  driver.fc_degree = H5F_CLOSE_WEAK;
   driver.open = open_file;
   driver.close = close_file;
+  driver.cmp = nullptr;   // Each opening is a file of its own, with a metadata cache of its own
+  driver.lock = nullptr;  // Then libhdf5 also opens what the host program is writing
+  driver.unlock = nullptr;
   driver.query = query;
-  driver.get_eoa = get_end_of_allocation;
-  driver.set_eoa = set_end_of_allocation;
-  driver.get_eof = get_end_of_file;
   driver.get_handle = get_handle;
   driver.read = read;
-  driver.write = refuse_write;
-  constexpr H5FD_mem_t kTypeMap[] = H5FD_FLMAP_DICHOTOMY;
-  static_assert(std::size(kTypeMap) == H5FD_MEM_NTYPES);
-  std::copy(std::begin(kTypeMap), std::end(kTypeMap), driver.fl_map);
   return driver;
 }
 

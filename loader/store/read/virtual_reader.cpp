@@ -17,6 +17,8 @@
 #include "base/files/file_descriptor.hpp"
 #include "base/interrupt.hpp"
 #include "h5feed/error.hpp"
+#include "store/hdf5/h5_file_handles.hpp"
+#include "store/hdf5/hdf5_session.hpp"
 #include "store/hdf5/virtual_circle.hpp"
 #include "store/hdf5/virtual_sources.hpp"
 #include "store/read/file_pool.hpp"
@@ -147,8 +149,13 @@ void refuse_other_rank(const DatasetInfo& source, const VirtualSource& wanted) {
       source.file, source.path, source.file_rank(), wanted.from.size()));
 }
 
+bool sources_are_locked(const H5File& file) {
+  const Hdf5Session session;
+  return locks_others(H5FileAccess::handle(file));
+}
+
 // libhdf5 opens all sources at once, and takes those that it cannot open for missing ones, of which it
-// returns fill values. The reading process of `isolation` takes no locks.
+// returns fill values.
 void refuse_unreadable_by_libhdf5(const H5File& file, const DatasetInfo& info,
                                   const VirtualMapping& mapping) {
   std::set<std::filesystem::path> files;
@@ -165,14 +172,16 @@ void refuse_unreadable_by_libhdf5(const H5File& file, const DatasetInfo& info,
                       info.file, short_path(info.path), mapping.other_reason, files.size(), most));
     }
   }
-  if (isolated) return;
+  if (isolated || !sources_are_locked(file)) return;
   for (const std::filesystem::path& source : files) {
     const FileDescriptor opened(::open(source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!opened.valid() || ::flock(opened.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) continue;
     throw FileError(fmt::format(
         "{}:{}: libhdf5 has to read it ({}), and cannot open its source {} while another process has locked "
-        "that for writing; read it once that has closed it, or set isolation = process",
-        info.file, short_path(info.path), mapping.other_reason, source.string()));
+        "that for writing, because the program has {} open itself; close it before, or read it once the "
+        "other "
+        "process has closed the source",
+        info.file, short_path(info.path), mapping.other_reason, source.string(), info.file));
   }
 }
 

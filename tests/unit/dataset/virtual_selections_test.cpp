@@ -246,17 +246,30 @@ TEST_F(VirtualSelections, that_libhdf5_reads_have_the_fill_value_where_no_source
   EXPECT_EQ(numbers_of(values.span().subspan(6 * 4 * 2)), std::vector<std::uint16_t>(6 * 4, kFill));
 }
 
-// libhdf5 returns fill values for a source that it cannot lock.
-TEST_F(VirtualSelections, that_libhdf5_reads_are_refused_while_another_process_has_a_source_locked) {
+// libhdf5 would return fill values for a source that it cannot lock.
+TEST_F(VirtualSelections, that_libhdf5_reads_take_no_lock_of_their_sources) {
   source("a.h5", {6, 4}, {}, H5T_STD_U32LE);
   make("v.h5", {6, 4}, {{"a.h5", "x", {6, 4}, {run(0, 6), run(0, 4)}, {}}});
   const FileDescriptor lock(::open((folder() / "a.h5").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);
+  for (const Isolation isolation : {Isolation::none, Isolation::process}) {
+    const Dataset dataset = open("v.h5", isolation);
+    EXPECT_FALSE(reader_of(dataset).direct());
+    EXPECT_NE(numbers_of(read_all(reader_of(dataset), 1).span()), std::vector<std::uint16_t>(6 * 4, kFill));
+  }
+}
+
+TEST_F(VirtualSelections, that_libhdf5_reads_with_the_program_are_refused_while_a_source_is_locked) {
+  source("a.h5", {6, 4}, {}, H5T_STD_U32LE);
+  make("v.h5", {6, 4}, {{"a.h5", "x", {6, 4}, {run(0, 6), run(0, 4)}, {}}});
+  const FileDescriptor lock(::open((folder() / "a.h5").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);
+  const Hid own(H5Fopen((folder() / "v.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   EXPECT_THAT(refusal("v.h5"),
-              testing::HasSubstr("cannot open its source a.h5 while another process has locked"));
+              testing::HasSubstr("cannot open its source a.h5 while another process has locked that for "
+                                 "writing, because the program has v.h5 open itself; close it before"));
   const Dataset isolated = open("v.h5", Isolation::process);
-  const ByteBuffer values = read_all(reader_of(isolated), 1);
-  EXPECT_NE(numbers_of(values.span()), std::vector<std::uint16_t>(6 * 4, kFill));
+  EXPECT_NE(numbers_of(read_all(reader_of(isolated), 1).span()), std::vector<std::uint16_t>(6 * 4, kFill));
 }
 
 // libhdf5 opens all sources at once, and returns fill values for those that it cannot open.
