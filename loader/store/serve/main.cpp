@@ -65,8 +65,6 @@ void limit_process([[maybe_unused]] std::uint64_t memory_bytes) {
   rlimit files{};
   // libhdf5 opens all sources of a virtual dataset, and takes those that it cannot open for missing ones.
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) limit(RLIMIT_NOFILE, files.rlim_max);
-  // Nor does it open a source that another process has locked. It looks at this when it is used first.
-  ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
 #ifndef H5FEED_SANITIZED  // The sanitizers reserve terabytes
   if (memory_bytes > 0) limit(RLIMIT_AS, memory_bytes);
 #endif

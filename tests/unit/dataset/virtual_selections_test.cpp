@@ -10,13 +10,16 @@
 
 #include <array>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/files/file_descriptor.hpp"
+#include "base/interrupt.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
+#include "h5feed/interrupt.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "support/files/virtual_files.hpp"
@@ -43,11 +46,9 @@ class VirtualSelections : public testing::Test, protected VirtualFiles {
 
   // Returns the first difference to what libhdf5 reads; the dataset must be read directly.
   std::string difference(const std::string& name) const {
-    // First: libhdf5 does not open a file twice with different settings for locks.
-    const std::vector<std::byte> expected = read_through_libhdf5(folder() / name, "x");
     const Dataset dataset = open(name);
     if (!reader_of(dataset).direct()) return "not direct: " + reader_of(dataset).fallback_reason();
-    return first_difference(dataset, expected);
+    return first_difference(dataset, read_through_libhdf5(folder() / name, "x"));
   }
 
   std::string refusal(const std::string& name) const {
@@ -66,6 +67,36 @@ TEST_F(VirtualSelections, put_the_tiles_of_a_detector_together) {
   make("v.h5", {23, 14, 12}, pieces);
   EXPECT_EQ(difference("v.h5"), "");
   EXPECT_EQ(rows_per_chunk("v.h5"), 4U);
+}
+
+struct Ended : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+[[noreturn]] void end() { throw Ended("the user wants to stop"); }
+
+TEST_F(VirtualSelections, are_read_no_further_once_the_user_wants_to_stop) {
+  source("a.h5", {6, 4}, {2, 4});
+  source("b.h5", {6, 4}, {3, 2});
+  make(
+      "v.h5", {6, 8},
+      {{"a.h5", "x", {6, 4}, {run(0, 6), run(0, 4)}, {}}, {"b.h5", "x", {6, 4}, {run(0, 6), run(4, 4)}, {}}});
+  const Dataset dataset = open("v.h5");
+  const ChunkReader& reader = reader_of(dataset);
+  std::vector<std::byte> chunk(reader.chunk_bytes());
+  ReadScratch scratch;
+  {
+    const InterruptCheck check(end);
+    const auto wait = [] {
+      while (true) check_interrupt();
+    };
+    EXPECT_THROW(wait(), Ended);  // From now on the check is due
+    EXPECT_THROW(reader.read_chunk(0, chunk, scratch), Ended);
+  }
+  set_stop_check(end);
+  EXPECT_THROW(reader.read_chunk(0, chunk, scratch), Ended);
+  set_stop_check(nullptr);
+  EXPECT_EQ(difference("v.h5"), "");
 }
 
 TEST_F(VirtualSelections, interleave_the_rows_of_files) {
