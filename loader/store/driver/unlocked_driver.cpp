@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/driver/unlocked_driver.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 // The header has H5FD_class_t since 1.13.
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
@@ -12,9 +8,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <climits>
-#include <cstring>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -23,8 +18,8 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
-#include <type_traits>
 #include <vector>
 
 namespace h5feed {
@@ -32,12 +27,13 @@ namespace {
 
 constexpr haddr_t kMaxAddress = std::numeric_limits<std::int64_t>::max();
 
-// The kernel transfers at most 2^31 - 4096 bytes per call.
-constexpr std::size_t kMaxReadBytes = std::size_t{1} << 30;
-
-// Adds the reason to libhdf5's list of errors, and returns false.
-bool refuse(hid_t minor, const char* reason) noexcept {
-  H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_VFL, minor, "%s", reason);
+// Adds the reason to libhdf5's list of errors, and returns false. Those that use the list name the file.
+bool refuse(const DrivenFile& file, hid_t minor, std::string_view reason) noexcept {
+  const std::string_view name = file.name.native();
+  if (reason.starts_with(name) && reason.substr(name.size()).starts_with(": "))
+    reason.remove_prefix(name.size() + 2);
+  H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_VFL, minor, "%.*s",
+           static_cast<int>(reason.size()), reason.data());
   return false;
 }
 
@@ -68,7 +64,7 @@ herr_t query(const H5FD_t*, unsigned long* flags) noexcept {
   // Without the first libhdf5 refuses files whose free space is managed in pages, without the second those
   // that a SWMR writer has open. The others join small reads.
   *flags = H5FD_FEAT_DEFAULT_VFD_COMPATIBLE | H5FD_FEAT_SUPPORTS_SWMR_IO | H5FD_FEAT_ACCUMULATE_METADATA |
-           H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_POSIX_COMPAT_HANDLE;
+           H5FD_FEAT_DATA_SIEVE;
   return 0;
 }
 
@@ -83,10 +79,8 @@ herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t address) noexcept
 
 haddr_t get_end_of_file(const H5FD_t* file, H5FD_mem_t) noexcept { return driven(file)->identity.bytes; }
 
-// libhdf5 takes a pointer to an int for what H5FD_FEAT_POSIX_COMPAT_HANDLE promises.
 herr_t get_handle(H5FD_t* file, hid_t, void** handle) noexcept {
-  static_assert(sizeof(FileDescriptor) == sizeof(int) && std::is_standard_layout_v<FileDescriptor>);
-  *handle = &driven(file)->descriptor;
+  *handle = driven(file);
   return 0;
 }
 
@@ -149,36 +143,32 @@ std::vector<hid_t> open_objects(unsigned kinds) {
 
 }  // namespace
 
-bool open_driven(DrivenFile& file, const char* name, unsigned flags) noexcept {
+bool open_driven(DrivenFile& file, const char* name, unsigned flags) noexcept try {
   if ((flags & (H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE)) != 0)
-    return refuse(H5E_CANTOPENFILE, "opens for reading only");
-  file.descriptor = FileDescriptor(::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status = {};
-  if (!file.descriptor.valid() || ::fstat(file.descriptor.get(), &status) != 0)
-    return refuse(H5E_CANTOPENFILE, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return refuse(H5E_CANTOPENFILE, "not a regular file");
-  file.identity = identity_of(status);
+    return refuse(file, H5E_CANTOPENFILE, "h5feed opens files for reading only");
+  file.name = name;
   file.growing = (flags & H5F_ACC_SWMR_READ) != 0;
+  file.identity = file_identity(file.name);
+  file.bytes = open_file_source(file.name, file.identity);
   return true;
+} catch (const std::exception& error) {
+  return refuse(file, H5E_CANTOPENFILE, error.what());
 }
 
 bool read_driven(const DrivenFile& file, haddr_t address, std::span<std::byte> out) noexcept {
-  if (address > kMaxAddress || out.size() > kMaxAddress - address)
-    return refuse(H5E_OVERFLOW, "an address beyond all files");
-  while (!out.empty()) {
-    const ssize_t got = ::pread(file.descriptor.get(), out.data(), std::min(out.size(), kMaxReadBytes),
-                                static_cast<off_t>(address));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return refuse(H5E_READERROR, std::strerror(errno));
-    if (got == 0 && !file.growing) return refuse(H5E_READERROR, "the file ended while it was read");
-    if (got == 0) {
-      std::ranges::fill(out, std::byte{});
-      return true;
-    }
-    address += static_cast<haddr_t>(got);
-    out = out.subspan(static_cast<std::size_t>(got));
+  try {
+    file.bytes->read(address, out);
+    return true;
+  } catch (const std::exception& error) {
+    const std::optional<FileIdentity> now = find_file_identity(file.name);
+    // The writer has not yet written as much.
+    const bool behind = file.growing && now && now->device == file.identity.device &&
+                        now->inode == file.identity.inode && now->bytes < address + out.size();
+    if (!behind) return refuse(file, H5E_READERROR, error.what());
+    const std::size_t there = now->bytes - std::min<haddr_t>(now->bytes, address);
+    std::ranges::fill(out.subspan(there), std::byte{});
+    return there == 0 || read_driven(file, address, out.first(there));
   }
-  return true;
 }
 
 H5FD_class_t unlocked_driver_class() noexcept {

@@ -8,9 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <span>
 
-#include "base/files/file_descriptor.hpp"
 #include "store/format/byte_source.hpp"
 
 namespace h5feed {
@@ -18,23 +19,25 @@ namespace h5feed {
 /// A file that a driver of h5feed has open. libhdf5 sees `base` only, which must come first.
 struct DrivenFile {
   H5FD_t base = {};
-  FileDescriptor descriptor;
+  std::filesystem::path name;
   FileIdentity identity;  ///< When it was opened
+  std::shared_ptr<const ByteSource> bytes;
   haddr_t end_of_allocation = 0;
   bool growing = false;  ///< Opened beside a SWMR writer
 };
 
-/// Opens a regular file for reading, as the callback `open` of a driver does. Does not wait for the writer of
-/// a named pipe. Returns false, with an entry in libhdf5's list of errors, if it cannot be opened.
+/// Opens a regular file for reading, as the callback `open` of a driver does. Returns false, with an entry in
+/// libhdf5's list of errors, if it cannot be opened.
 bool open_driven(DrivenFile& file, const char* name, unsigned flags) noexcept;
 
-/// Reads bytes of the file. Blocks. Behind the end of a file that is growing they are zero. Returns false,
-/// with an entry in libhdf5's list of errors, if they cannot be read or the file ends before.
+/// Reads bytes of the file; reads that fail for a moment are repeated (store/format/retrying_source.hpp).
+/// Blocks. Behind the end of a file that is growing the bytes are zero. Returns false, with an entry in
+/// libhdf5's list of errors, if they cannot be read or the file ends before.
 bool read_driven(const DrivenFile& file, haddr_t address, std::span<std::byte> out) noexcept;
 
 /// Returns the driver's functions, for drivers whose files begin with a `DrivenFile`: these have their own
-/// `name`, `open` and `close`. libhdf5 shares what it knows of a file between those that open it, unless it
-/// was modified in between.
+/// `name`, `open` and `close`. Their handle (H5Fget_vfd_handle) is the `DrivenFile`. libhdf5 shares what it
+/// knows of a file between those that open it, unless it was modified in between.
 H5FD_class_t unlocked_driver_class() noexcept;
 
 /// Makes libhdf5 open files by this driver. libhdf5 hands it on to the sources of virtual datasets and to

@@ -119,6 +119,11 @@ std::string reason_not_opened(int error) {
   }
 }
 
+FileIdentity identity_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec,
+          status.st_mtim.tv_nsec};
+}
+
 std::shared_ptr<const ByteSource> open_source(const std::filesystem::path& path,
                                               const FileIdentity* expected) {
   const std::string name = path.string();
@@ -143,11 +148,6 @@ std::shared_ptr<const ByteSource> open_source(const std::filesystem::path& path,
 }
 
 }  // namespace
-
-FileIdentity identity_of(const struct stat& status) noexcept {
-  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec,
-          status.st_mtim.tv_nsec};
-}
 
 std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path) {
   return open_source(path, nullptr);

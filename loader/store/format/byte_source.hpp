@@ -2,8 +2,6 @@
 // Random access to the bytes of a file, from any thread.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -58,9 +56,6 @@ struct FileIdentity {
 
   bool operator==(const FileIdentity&) const = default;
 };
-
-/// Returns the identity of the file that `status` describes.
-FileIdentity identity_of(const struct stat& status) noexcept;
 
 /// Returns the identity of the file that `path` names now. Throws FileError if there is none.
 FileIdentity file_identity(const std::filesystem::path& path);

@@ -25,13 +25,12 @@ RecordingFile* recording(H5FD_t* file) noexcept {
   return static_cast<RecordingFile*>(reinterpret_cast<DrivenFile*>(file));
 }
 
-// Of a file that was opened through the driver, which hands out its own structure.
 RecordingFile& recording(const H5::H5File& file) {
   void* handle = nullptr;
   if (H5Fget_vfd_handle(file.getId(), H5P_DEFAULT, &handle) < 0) {
     throw H5::FileIException("H5Fget_vfd_handle", "failed");
   }
-  return *static_cast<RecordingFile*>(handle);
+  return *static_cast<RecordingFile*>(static_cast<DrivenFile*>(handle));
 }
 
 // H5FD_class_t has C callbacks: nothing may be thrown through them.
@@ -50,11 +49,6 @@ herr_t close_file(H5FD_t* file) noexcept {
 herr_t query(const H5FD_t*, unsigned long* flags) noexcept {
   // Every read is one of libhdf5's own: none are joined.
   *flags = H5FD_FEAT_DEFAULT_VFD_COMPATIBLE | H5FD_FEAT_SUPPORTS_SWMR_IO;
-  return 0;
-}
-
-herr_t get_handle(H5FD_t* file, hid_t, void** handle) noexcept {
-  *handle = recording(file);
   return 0;
 }
 
@@ -84,7 +78,6 @@ H5FD_class_t driver_class() noexcept {
   driver.lock = nullptr;  // Then libhdf5 also opens what the host program is writing
   driver.unlock = nullptr;
   driver.query = query;
-  driver.get_handle = get_handle;
   driver.read = read;
   return driver;
 }
