@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 namespace h5feed {
@@ -29,13 +30,15 @@ constexpr haddr_t kMaxAddress = std::numeric_limits<std::int64_t>::max();
 
 // Adds the reason to libhdf5's list of errors, and returns false. Those that use the list name the file.
 bool refuse(const DrivenFile& file, hid_t minor, std::string_view reason) noexcept {
-  const std::string_view name = file.name.native();
+  const std::string_view name = file.name;
   if (reason.starts_with(name) && reason.substr(name.size()).starts_with(": "))
     reason.remove_prefix(name.size() + 2);
   H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_VFL, minor, "%.*s",
            static_cast<int>(reason.size()), reason.data());
   return false;
 }
+
+static_assert(std::is_standard_layout_v<DrivenFile>, "its address must be that of its first member");
 
 DrivenFile* driven(H5FD_t* file) noexcept { return reinterpret_cast<DrivenFile*>(file); }
 const DrivenFile* driven(const H5FD_t* file) noexcept { return reinterpret_cast<const DrivenFile*>(file); }

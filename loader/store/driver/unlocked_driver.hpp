@@ -8,9 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "store/format/byte_source.hpp"
 
@@ -19,7 +19,7 @@ namespace h5feed {
 /// A file that a driver of h5feed has open. libhdf5 sees `base` only, which must come first.
 struct DrivenFile {
   H5FD_t base = {};
-  std::filesystem::path name;
+  std::string name;
   FileIdentity identity;  ///< When it was opened
   std::shared_ptr<const ByteSource> bytes;
   haddr_t end_of_allocation = 0;
