@@ -3,6 +3,7 @@
 // right samples or with an exception, and the next run works. A binary of its own, since it replaces operator
 // new.
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include <atomic>
 #include <cstddef>
@@ -94,6 +95,7 @@ TEST_P(AllocationFailures, end_with_all_samples_or_an_exception) {
   }
   EXPECT_GT(exceptions, number / 2) << "of " << number << " failures";
   EXPECT_EQ(epoch(), 40);
+  EXPECT_EQ(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_FILE), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AllocationFailures, testing::ValuesIn(cases()),

@@ -213,8 +213,10 @@ bool host_has_open(const FileIdentity& file) {
     if (!opened_by_unlocked_driver(opened)) return true;
     own = true;
   }
-  // Objects keep open what the program has closed.
-  return !own && std::ranges::any_of(open_objects(H5F_OBJ_ALL & ~H5F_OBJ_FILE), std::ref(is_in));
+  // Objects keep open what the program has closed. Types are left out: those of libhdf5 itself are in no
+  // file.
+  constexpr unsigned kKinds = H5F_OBJ_DATASET | H5F_OBJ_GROUP | H5F_OBJ_ATTR;
+  return !own && std::ranges::any_of(open_objects(kKinds), std::ref(is_in));
 }
 
 }  // namespace h5feed

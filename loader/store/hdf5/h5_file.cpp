@@ -130,26 +130,27 @@ H5File::~H5File() {
     file = state_->file;
   }
   for (const auto& [path, id] : readers) Hdf5Session::release(id);
-  Hdf5Session::release(file);
+  if (file != H5I_INVALID_HID) Hdf5Session::release(file);
 }
 
 std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const std::filesystem::path& place,
                                      const std::shared_ptr<ReaderProcess>& isolation) {
-  const std::string name = place.string();
-  auto state = std::make_unique<State>();
-  // Identity of the path, as libhdf5 and the recording driver open the file by name.
-  state->identity = find_file_identity(place);
-  state->bytes = open_file_source(place);
-  if (!has_hdf5_signature(*state->bytes)) throw FileError(why_not_hdf5(path));
-  state->swmr_writer = has_swmr_writer(*state->bytes);
-  if (const std::string damage = structure_damage(*state->bytes); !damage.empty())
+  // First, as nothing may fail between opening the file and owning it.
+  std::shared_ptr<H5File> file(new H5File(path, place, std::make_unique<State>()));
+  State& state = *file->state_;
+  // Identity of the path, as libhdf5 and its drivers open the file by name.
+  state.identity = find_file_identity(place);
+  state.bytes = open_file_source(place);
+  if (!has_hdf5_signature(*state.bytes)) throw FileError(why_not_hdf5(path));
+  state.swmr_writer = has_swmr_writer(*state.bytes);
+  if (const std::string damage = structure_damage(*state.bytes); !damage.empty())
     throw FileError(fmt::format("{}: {}; {}", path.string(), damage, kRestore));
   if (isolation) {
-    state->remote = std::make_unique<const IsolatedFile>(isolation, path, place);
+    state.remote = std::make_unique<const IsolatedFile>(isolation, path, place);
   } else {
-    open_here(path.string(), name, *state);
+    open_here(path.string(), place.string(), state);
   }
-  return std::shared_ptr<H5File>(new H5File(path, place, std::move(state)));
+  return file;
 }
 
 const std::shared_ptr<const ByteSource>& H5File::bytes() const noexcept { return state_->bytes; }
