@@ -10,7 +10,6 @@
 #include <array>
 #include <climits>
 #include <exception>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -93,10 +92,6 @@ herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, 
 
 herr_t refuse_write(H5FD_t*, H5FD_mem_t, hid_t, haddr_t, std::size_t, const void*) noexcept { return -1; }
 
-// libhdf5 looks at the mark of a file that its writer has not closed only if the driver could lock it.
-herr_t lock_nothing(H5FD_t*, hbool_t) noexcept { return 0; }
-herr_t unlock_nothing(H5FD_t*) noexcept { return 0; }
-
 // Registered for the life of the library, which unregisters it itself.
 hid_t unlocked_driver() {
   static const H5FD_class_t driver = unlocked_driver_class();
@@ -104,10 +99,10 @@ hid_t unlocked_driver() {
   return id;
 }
 
-bool opened_by(hid_t driver, hid_t file) noexcept {
+bool opened_by_unlocked_driver(hid_t file) noexcept {
   const hid_t access = H5Fget_access_plist(file);
   if (access < 0) return false;
-  const bool same = H5Pget_driver(access) == driver;
+  const bool same = H5Pget_driver(access) == unlocked_driver();
   H5Pclose(access);
   return same;
 }
@@ -166,7 +161,8 @@ bool read_driven(const DrivenFile& file, haddr_t address, std::span<std::byte> o
     const std::optional<FileIdentity> now = find_file_identity(file.name);
     // The writer has not yet written as much.
     const bool behind = file.growing && now && now->device == file.identity.device &&
-                        now->inode == file.identity.inode && now->bytes < address + out.size();
+                        now->inode == file.identity.inode && now->bytes >= file.identity.bytes &&
+                        now->bytes < address + out.size();
     if (!behind) return refuse(file, H5E_READERROR, error.what());
     const std::size_t there = now->bytes - std::min<haddr_t>(now->bytes, address);
     std::ranges::fill(out.subspan(there), std::byte{});
@@ -193,8 +189,6 @@ H5FD_class_t unlocked_driver_class() noexcept {
   driver.get_handle = get_handle;
   driver.read = read;
   driver.write = refuse_write;
-  driver.lock = lock_nothing;
-  driver.unlock = unlock_nothing;
   constexpr H5FD_mem_t kTypeMap[] = H5FD_FLMAP_DICHOTOMY;
   static_assert(std::size(kTypeMap) == H5FD_MEM_NTYPES);
   std::copy(std::begin(kTypeMap), std::end(kTypeMap), driver.fl_map);
@@ -203,20 +197,33 @@ H5FD_class_t unlocked_driver_class() noexcept {
 
 void use_unlocked_driver(const H5::FileAccPropList& access) { access.setDriver(unlocked_driver(), nullptr); }
 
-bool opened_by_unlocked_driver(hid_t file) noexcept { return opened_by(unlocked_driver(), file); }
-
-bool host_has_open(const FileIdentity& file) {
+bool flush_for_program(const FileIdentity& file) {
   IsIn is_in(file);
   bool own = false;
+  bool found = false;
+  const auto flush = [&found](hid_t object) {
+    found = true;
+    // The program may have closed it meanwhile.
+    if (H5Fflush(object, H5F_SCOPE_GLOBAL) < 0 && H5Iis_valid(object) > 0)
+      throw H5::FileIException("H5Fflush", "failed");
+  };
   for (const hid_t opened : open_objects(H5F_OBJ_FILE)) {
     if (!is_in(opened)) continue;
-    if (!opened_by_unlocked_driver(opened)) return true;
-    own = true;
+    if (opened_by_unlocked_driver(opened)) {
+      own = true;
+    } else {
+      flush(opened);
+    }
   }
+  if (own || found) return found;
   // Objects keep open what the program has closed. Types are left out: those of libhdf5 itself are in no
   // file.
-  constexpr unsigned kKinds = H5F_OBJ_DATASET | H5F_OBJ_GROUP | H5F_OBJ_ATTR;
-  return !own && std::ranges::any_of(open_objects(kKinds), std::ref(is_in));
+  for (const hid_t object : open_objects(H5F_OBJ_DATASET | H5F_OBJ_GROUP | H5F_OBJ_ATTR)) {
+    if (!is_in(object)) continue;
+    flush(object);
+    break;
+  }
+  return found;
 }
 
 }  // namespace h5feed

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file driver for libhdf5 that opens files for reading, without a lock and apart from those that the rest
-// of the program has open. Internal to store/. All callers hold the HDF5 mutex (store/hdf5/hdf5_session.hpp),
-// and libhdf5 calls the driver under its own lock.
+// of the program has open; it does not look at the mark of a file that its writer has not closed. Internal to
+// store/. All callers hold the HDF5 mutex (store/hdf5/hdf5_session.hpp), and libhdf5 calls the driver under
+// its own lock.
 #pragma once
 
 #include <H5Cpp.h>
@@ -31,8 +32,8 @@ struct DrivenFile {
 bool open_driven(DrivenFile& file, const char* name, unsigned flags) noexcept;
 
 /// Reads bytes of the file; reads that fail for a moment are repeated (store/format/retrying_source.hpp).
-/// Blocks. Behind the end of a file that is growing the bytes are zero. Returns false, with an entry in
-/// libhdf5's list of errors, if they cannot be read or the file ends before.
+/// Blocks. Behind the end of a file that is growing, and has not become shorter, the bytes are zero. Returns
+/// false, with an entry in libhdf5's list of errors, if they cannot be read or the file ends before.
 bool read_driven(const DrivenFile& file, haddr_t address, std::span<std::byte> out) noexcept;
 
 /// Returns the driver's functions, for drivers whose files begin with a `DrivenFile`: these have their own
@@ -44,12 +45,10 @@ H5FD_class_t unlocked_driver_class() noexcept;
 /// files behind links. Throws H5::Exception.
 void use_unlocked_driver(const H5::FileAccPropList& access);
 
-/// Returns whether `file` was opened by this driver. Never throws.
-bool opened_by_unlocked_driver(hid_t file) noexcept;
-
-/// Returns whether the program seems to have the file open by another driver, itself or an object in it: what
-/// the program has written may then be in memory only. The names by which files were opened must still lead
-/// to them. Takes the longer, the more objects are open. Throws std::bad_alloc.
-bool host_has_open(const FileIdentity& file);
+/// Makes libhdf5 write to the file what the program has written by it so far, if the program has the file, or
+/// an object in it, open by libhdf5 under a name that still leads to it. Returns whether it has. Takes the
+/// longer, the more objects are open. Blocks. Throws H5::FileIException if libhdf5 cannot write, and
+/// std::bad_alloc.
+bool flush_for_program(const FileIdentity& file);
 
 }  // namespace h5feed

@@ -88,4 +88,9 @@ bool has_swmr_writer(const ByteSource& source) {
   return block && block->open_for_swmr;
 }
 
+bool left_open(const ByteSource& source) {
+  const std::optional<Superblock> block = read_superblock(source);
+  return block && block->open_for_write && !block->open_for_swmr;
+}
+
 }  // namespace h5feed

@@ -41,6 +41,10 @@ std::optional<Superblock> read_superblock(const ByteSource& source);
 /// FileError on read errors.
 bool has_swmr_writer(const ByteSource& source);
 
+/// Returns whether the file is marked as open by a writer without SWMR mode, which may have been killed; only
+/// files of version 3 are. Blocks. Throws FileError on read errors.
+bool left_open(const ByteSource& source);
+
 /// Returns whether the HDF5 signature is at an offset where libhdf5 looks for it: byte 0, 512, 1024, 2048, …
 /// Blocks. Throws FileError on read errors.
 bool has_hdf5_signature(const ByteSource& source);

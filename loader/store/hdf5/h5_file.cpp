@@ -74,13 +74,15 @@ void check_chunk_tree(const Hdf5Calls& calls, const ByteSource& bytes, const H5:
     throw FileError(fmt::format("{}:{}: {}; {}", calls.file(), short_path(path), damage, kRestore));
 }
 
-// Opens the file in this process. Its writer may begin or end SWMR mode at any moment.
-void open_here(const std::string& path, const std::string& place, H5File::State& state) {
+// Opens the file in this process, marked as open by its writer only if that is the program itself. The writer
+// may begin or end SWMR mode at any moment.
+void open_here(const std::string& path, const std::string& place, bool of_program, H5File::State& state) {
   const Hdf5Session session;
   state.headers.emplace(state.bytes);
   constexpr int kAttempts = 3;
   for (int i = 1;; ++i) {
-    if ((state.file = open_for_reading(place, state.swmr_writer)) != H5I_INVALID_HID) return;
+    const bool closed = of_program || !left_open(*state.bytes);
+    if (closed && (state.file = open_for_reading(place, state.swmr_writer)) != H5I_INVALID_HID) return;
     const std::string reason = session.error_and_cure();
     const bool swmr_writer = has_swmr_writer(*state.bytes);
     if (swmr_writer == state.swmr_writer || i == kAttempts)
@@ -138,6 +140,7 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const st
   // First, as nothing may fail between opening the file and owning it.
   std::shared_ptr<H5File> file(new H5File(path, place, std::make_unique<State>()));
   State& state = *file->state_;
+  const bool of_program = !isolation && flush_for_program(place.string());
   // Identity of the path, as libhdf5 and its drivers open the file by name.
   state.identity = find_file_identity(place);
   state.bytes = open_file_source(place);
@@ -145,11 +148,8 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const st
   state.swmr_writer = has_swmr_writer(*state.bytes);
   if (const std::string damage = structure_damage(*state.bytes); !damage.empty())
     throw FileError(fmt::format("{}: {}; {}", path.string(), damage, kRestore));
-  if (isolation) {
-    state.remote = std::make_unique<const IsolatedFile>(isolation, path, place);
-  } else {
-    open_here(path.string(), place.string(), state);
-  }
+  if (isolation) state.remote = std::make_unique<const IsolatedFile>(isolation, path, place);
+  if (!isolation) open_here(path.string(), place.string(), of_program, state);
   return file;
 }
 

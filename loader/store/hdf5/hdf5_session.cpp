@@ -207,47 +207,33 @@ void limit_read_attempts(const H5::FileAccPropList& access) {
     throw H5::PropListIException("H5Pset_metadata_read_attempts", "failed");
 }
 
-namespace {
+bool flush_for_program(const std::string& name) {
+  const std::optional<FileIdentity> identity = find_file_identity(name);
+  if (!identity) return false;
+  const Hdf5Session session;
+  try {
+    return flush_for_program(*identity);
+  } catch (const H5::Exception&) {
+    throw FileError(fmt::format(
+        "{}: the program has it open for writing, and libhdf5 cannot write what it wrote: {}; make "
+        "room, or close it before",
+        name, session.error()));
+  }
+}
 
-hid_t open_with(const H5::FileAccPropList& access, const std::string& name, unsigned flags) {
+hid_t open_for_reading(const std::string& name, bool swmr_writer) {
+  const H5::FileAccPropList access;
+  use_unlocked_driver(access);
+  limit_metadata_cache(access);
+  read_unused_bits(access);
+  if (swmr_writer) limit_read_attempts(access);
+  const unsigned flags = H5F_ACC_RDONLY | (swmr_writer ? H5F_ACC_SWMR_READ : 0U);
   try {
     return retain(H5::H5File(name, flags, H5::FileCreatPropList::DEFAULT, access));
   } catch (const H5::Exception&) {
     return H5I_INVALID_HID;
   }
 }
-
-// Shares with the program what it has not yet written to the file; fails if it has none.
-hid_t open_with_the_host(const std::string& name, unsigned flags) {
-  const H5::FileAccPropList access;
-  read_unused_bits(access);
-  hid_t file = open_with(access, name, flags);
-  // libhdf5 opens no file twice with different settings of locks.
-  if (file == H5I_INVALID_HID && H5Pset_file_locking(access.getId(), false, true) >= 0)
-    file = open_with(access, name, flags);
-  // The program may have closed it meanwhile, or have it open by a driver of its own.
-  if (file == H5I_INVALID_HID || H5Fget_obj_count(file, H5F_OBJ_ALL) > 1) return file;
-  H5Idec_ref(file);
-  return H5I_INVALID_HID;
-}
-
-}  // namespace
-
-hid_t open_for_reading(const std::string& name, bool swmr_writer) {
-  const unsigned flags = H5F_ACC_RDONLY | (swmr_writer ? H5F_ACC_SWMR_READ : 0U);
-  const std::optional<FileIdentity> identity = find_file_identity(name);
-  if (identity && host_has_open(*identity)) {
-    if (const hid_t shared = open_with_the_host(name, flags); shared != H5I_INVALID_HID) return shared;
-  }
-  const H5::FileAccPropList access;
-  use_unlocked_driver(access);
-  limit_metadata_cache(access);
-  read_unused_bits(access);
-  if (swmr_writer) limit_read_attempts(access);
-  return open_with(access, name, flags);
-}
-
-bool locks_others(const H5::H5File& file) { return !opened_by_unlocked_driver(file.getId()); }
 
 bool reads_beside_writer(const H5::H5File& file) {
   unsigned intent = 0;

@@ -98,15 +98,15 @@ void read_unused_bits(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mu
 /// a killed writer left half written. Throws H5::Exception.
 void limit_read_attempts(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
 
-/// Opens a file for reading: with `swmr_writer` as a reader beside that writer. Takes no lock and opens the
-/// file apart from the rest of the program, unless that has it open already: then what the program has not
-/// yet written to the file is read as well. Returns an identifier for `Hdf5Session::release`, or
-/// H5I_INVALID_HID if libhdf5 refuses the file. Throws std::bad_alloc.
-hid_t open_for_reading(const std::string& name, bool swmr_writer) H5FEED_REQUIRES(hdf5_mutex);
+/// Makes libhdf5 write to the file what the program has written by it so far
+/// (store/driver/unlocked_driver.hpp). Returns whether the program has the file open. Blocks. Throws
+/// FileError if libhdf5 cannot write.
+bool flush_for_program(const std::string& name) H5FEED_EXCLUDES(hdf5_mutex);
 
-/// Returns whether libhdf5 locks what it opens because of `file`, such as the sources of its virtual
-/// datasets: where the host program has it open, too.
-bool locks_others(const H5::H5File& file) H5FEED_REQUIRES(hdf5_mutex);
+/// Opens a file for reading, without a lock and apart from the rest of the program: with `swmr_writer` as a
+/// reader beside that writer. Returns an identifier for `Hdf5Session::release`, or H5I_INVALID_HID if libhdf5
+/// refuses the file.
+hid_t open_for_reading(const std::string& name, bool swmr_writer) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Returns whether a SWMR writer may change the file: `file` was opened beside it, or is the writer's own.
 bool reads_beside_writer(const H5::H5File& file) H5FEED_REQUIRES(hdf5_mutex);

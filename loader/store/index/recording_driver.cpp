@@ -74,9 +74,7 @@ H5FD_class_t driver_class() noexcept {
   driver.name = "h5feed_recording";
   driver.open = open_file;
   driver.close = close_file;
-  driver.cmp = nullptr;   // Each opening is a file of its own, with a metadata cache of its own
-  driver.lock = nullptr;  // Then libhdf5 also opens what the host program is writing
-  driver.unlock = nullptr;
+  driver.cmp = nullptr;  // Each opening is a file of its own, with a metadata cache of its own
   driver.query = query;
   driver.read = read;
   return driver;

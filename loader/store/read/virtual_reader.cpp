@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Virtual datasets, read from their sources.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -14,11 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/files/file_descriptor.hpp"
 #include "base/interrupt.hpp"
 #include "h5feed/error.hpp"
-#include "store/hdf5/h5_file_handles.hpp"
-#include "store/hdf5/hdf5_session.hpp"
 #include "store/hdf5/virtual_circle.hpp"
 #include "store/hdf5/virtual_sources.hpp"
 #include "store/read/file_pool.hpp"
@@ -149,11 +143,6 @@ void refuse_other_rank(const DatasetInfo& source, const VirtualSource& wanted) {
       source.file, source.path, source.file_rank(), wanted.from.size()));
 }
 
-bool sources_are_locked(const H5File& file) {
-  const Hdf5Session session;
-  return locks_others(H5FileAccess::handle(file));
-}
-
 // libhdf5 opens all sources at once, and takes those that it cannot open for missing ones, of which it
 // returns fill values.
 void refuse_unreadable_by_libhdf5(const H5File& file, const DatasetInfo& info,
@@ -172,16 +161,17 @@ void refuse_unreadable_by_libhdf5(const H5File& file, const DatasetInfo& info,
                       info.file, short_path(info.path), mapping.other_reason, files.size(), most));
     }
   }
-  if (isolated || !sources_are_locked(file)) return;
-  for (const std::filesystem::path& source : files) {
-    const FileDescriptor opened(::open(source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!opened.valid() || ::flock(opened.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) continue;
-    throw FileError(fmt::format(
-        "{}:{}: libhdf5 has to read it ({}), and cannot open its source {} while another process has locked "
-        "that for writing, because the program has {} open itself; close it before, or read it once the "
-        "other "
-        "process has closed the source",
-        info.file, short_path(info.path), mapping.other_reason, source.string(), info.file));
+}
+
+// libhdf5 would refuse the chunks one by one.
+void refuse_missing_filter(const H5File& file, const DatasetInfo& source, const std::string& reason) {
+  for (const FilterSpec& filter : source.filters) {
+    if (file.has_filter(filter.id)) continue;
+    throw DatasetError(fmt::format(
+        "{}:{}: libhdf5 has to read it ({}), and finds no plugin for its filter {} ({}); install the "
+        "plugin and set HDF5_PLUGIN_PATH, or write the dataset once with gzip",
+        source.file, short_path(source.path), reason, filter.id,
+        filter.name.empty() ? "unknown" : filter.name));
   }
 }
 
@@ -232,6 +222,7 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
         }
         // The source exists, which is all that libhdf5 needs; but in a circle of sources it would loop
         // forever.
+        refuse_missing_filter(*opened, own, mapping.other_reason);
         inner.log_fallback = false;
         inner.pool = in_place;
         if (own.layout == StorageLayout::virtual_dataset && !there.checked) open_virtual(opened, own, inner);
