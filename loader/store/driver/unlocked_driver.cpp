@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <compare>
 #include <exception>
 #include <iterator>
 #include <limits>
@@ -58,7 +59,7 @@ int compare(const H5FD_t* a, const H5FD_t* b) noexcept {
     return std::tuple(file.device, file.inode, file.bytes, file.modified_s, file.modified_ns);
   };
   const auto order = key(driven(a)->identity) <=> key(driven(b)->identity);
-  return order < 0 ? -1 : order > 0 ? 1 : 0;
+  return std::is_lt(order) ? -1 : std::is_gt(order) ? 1 : 0;
 }
 
 // Since 1.14 libhdf5 also asks without a file.
