@@ -108,7 +108,7 @@ bool flush_for_program(const std::string& name) H5FEED_EXCLUDES(hdf5_mutex);
 /// refuses the file.
 hid_t open_for_reading(const std::string& name, bool swmr_writer) H5FEED_REQUIRES(hdf5_mutex);
 
-/// Returns whether a SWMR writer may change the file: `file` was opened beside it, or is the writer's own.
+/// Returns whether a SWMR writer may change the file: `file` was opened beside it.
 bool reads_beside_writer(const H5::H5File& file) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Makes libhdf5 read the metadata of `dataset` from the file again, which it may have cached before a SWMR

@@ -220,9 +220,9 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
                           "read it here; read it once the writer has closed it",
                           own.file, short_path(own.path)));
         }
+        refuse_missing_filter(*opened, own, mapping.other_reason);
         // The source exists, which is all that libhdf5 needs; but in a circle of sources it would loop
         // forever.
-        refuse_missing_filter(*opened, own, mapping.other_reason);
         inner.log_fallback = false;
         inner.pool = in_place;
         if (own.layout == StorageLayout::virtual_dataset && !there.checked) open_virtual(opened, own, inner);
