@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random datasets, options, ends, errors and resumes, for a while: nothing hangs, and no sample is lost,
 // doubled or changed.
-//   H5FEED_TEST_SECONDS=1800 random_runs_test     takes so long; default 20 s
+//   H5FEED_TEST_SECONDS=1800 random_runs_test     takes so long; default 10 s
 //   H5FEED_TEST_SEED=17 random_runs_test          begins with the run of this seed; default 1
 //   H5FEED_TEST_RUNS=1                            ends after so many runs
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ class Watchdog {
 };
 
 TEST(RandomRuns, lose_double_or_change_no_sample) {
-  const auto end = Clock::now() + std::chrono::seconds(from_environment("H5FEED_TEST_SECONDS", 20));
+  const auto end = Clock::now() + std::chrono::seconds(from_environment("H5FEED_TEST_SECONDS", 10));
   const std::uint64_t first = from_environment("H5FEED_TEST_SEED", 1);
   const std::uint64_t most = from_environment("H5FEED_TEST_RUNS", std::numeric_limits<std::uint64_t>::max());
   Watchdog watchdog;

@@ -40,13 +40,6 @@ DatasetEntry damaged(const std::string& path, std::string problem) {
   return entry;
 }
 
-// Returns whether the headers in the file are those that libhdf5 has: what this process itself writes may not
-// be in the file yet.
-bool is_examinable(hid_t file) H5FEED_REQUIRES(hdf5_mutex) {
-  unsigned intent = 0;
-  return H5Fget_intent(file, &intent) >= 0 && (intent & H5F_ACC_RDWR) == 0;
-}
-
 std::string problem_of_header(const Hdf5Calls& calls, ExaminedHeaders& headers, haddr_t address,
                               const std::string& path) {
   const std::string damage = headers.damage_at(address);
@@ -87,7 +80,6 @@ class ListingWalk {
   ListingWalk(const Hdf5Calls& calls, ExaminedHeaders& headers) : calls_(calls), headers_(headers) {}
 
   void run(hid_t file) H5FEED_REQUIRES(hdf5_mutex) {
-    examinable_ = is_examinable(file);
     const ScopedId root(H5Gopen2(file, "/", H5P_DEFAULT));
     ObjectKey key = 0;
     if (root.get() < 0 || H5Rcreate(&key, file, "/", H5R_OBJECT, -1) < 0) {
@@ -125,7 +117,7 @@ class ListingWalk {
     ObjectKey key = 0;
     const bool found = H5Rcreate(&key, group, name.c_str(), H5R_OBJECT, -1) >= 0;
     if (found && !seen_.insert(key).second) return;
-    if (found && examinable_) {
+    if (found) {
       if (std::string problem = problem_of_header(calls_, headers_, key, path); !problem.empty()) {
         entries_.push_back(damaged(path, std::move(problem)));
         return;
@@ -151,7 +143,6 @@ class ListingWalk {
 
   const Hdf5Calls& calls_;
   ExaminedHeaders& headers_;
-  bool examinable_ = false;
   std::unordered_set<ObjectKey> seen_;
   std::vector<DatasetEntry> entries_;
   std::vector<ExternalLink> external_links_;
@@ -162,7 +153,7 @@ class ListingWalk {
 std::string header_problem(const H5::H5File& file, const WithinFile& within, const Hdf5Calls& calls,
                            ExaminedHeaders& headers, std::string path) {
   constexpr int kMostLinks = 16;  // of libhdf5, unless it is told otherwise (H5Pset_nlinks)
-  if (path == "/" || !is_examinable(file.getId())) return {};
+  if (path == "/") return {};
   std::size_t end = 0;
   for (int links = 0; end != std::string::npos;) {
     end = path.find('/', end + 1);

@@ -237,8 +237,7 @@ hid_t open_for_reading(const std::string& name, bool swmr_writer) {
 
 bool reads_beside_writer(const H5::H5File& file) {
   unsigned intent = 0;
-  return H5Fget_intent(file.getId(), &intent) >= 0 &&
-         (intent & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE)) != 0;
+  return H5Fget_intent(file.getId(), &intent) >= 0 && (intent & H5F_ACC_SWMR_READ) != 0;
 }
 
 void forget_metadata(const H5::DataSet& dataset) {

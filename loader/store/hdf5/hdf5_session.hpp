@@ -112,7 +112,7 @@ hid_t open_for_reading(const std::string& name, bool swmr_writer) H5FEED_REQUIRE
 bool reads_beside_writer(const H5::H5File& file) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Makes libhdf5 read the metadata of `dataset` from the file again, which it may have cached before a SWMR
-/// writer changed it. Does nothing in a file that this process itself writes. Throws H5::Exception.
+/// writer changed it. Throws H5::Exception.
 void forget_metadata(const H5::DataSet& dataset) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Returns the identifier of `object` with one more reference, for owners that may outlive libhdf5: the C++
