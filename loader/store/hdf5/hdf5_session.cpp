@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "base/byte_units.hpp"
@@ -28,6 +29,24 @@ namespace {
 
 // Set by an exit handler that runs immediately before libhdf5's own.
 bool library_ended H5FEED_GUARDED_BY(hdf5_mutex) = false;
+
+// Set when the program closes libhdf5: all identifiers are of the past then, and others may have their
+// numbers.
+std::atomic<bool> library_closed = false;
+
+// A property list of ours, which libhdf5 closes with all others when it is closed.
+hid_t close_watcher H5FEED_GUARDED_BY(hdf5_mutex) = H5I_INVALID_HID;
+
+void watch_for_close() H5FEED_REQUIRES(hdf5_mutex) {
+  const auto note_close = [](hid_t, void*) noexcept -> herr_t {
+    library_closed = true;
+    return 0;
+  };
+  const hid_t kind =
+      H5Pcreate_class(H5P_ROOT, "h5feed", nullptr, nullptr, nullptr, nullptr, note_close, nullptr);
+  if (kind >= 0) close_watcher = H5Pcreate(kind);
+  if (close_watcher < 0) throw std::bad_alloc();
+}
 
 std::atomic<bool> call_failed = false;
 
@@ -58,10 +77,11 @@ void after_fork() {
 void note_end_of_library() {
   const MutexLock lock(hdf5_mutex);
   library_ended = true;
+  if (!library_closed) H5Pclose(close_watcher);  // Its function may be unloaded before libhdf5
 }
 
 // Runs once, under the mutex, and again if it throws.
-bool start_library() {
+bool start_library() H5FEED_REQUIRES(hdf5_mutex) {
   unsigned major = 0;
   unsigned minor = 0;
   unsigned release = 0;
@@ -73,6 +93,7 @@ bool start_library() {
   unsigned loadable = 0;
   if (plugins_kept_off && H5PLget_loading_state(&loadable) >= 0)
     H5PLset_loading_state(without_filters(loadable));
+  watch_for_close();
   std::atexit(note_end_of_library);
   return true;
 }
@@ -80,6 +101,9 @@ bool start_library() {
 void ensure_started() H5FEED_REQUIRES(hdf5_mutex) {
   if (library_ended) throw FileError("the program is exiting and HDF5 has shut down; stop reading before");
   [[maybe_unused]] static const bool started = start_library();
+  if (library_closed)
+    throw FileError(
+        "the program has closed libhdf5 (H5close), and with it the files of h5feed; leave that to its exit");
 }
 
 }  // namespace
@@ -155,7 +179,7 @@ std::string Hdf5Session::error_and_cure() const {
 
 bool Hdf5Session::release(hid_t id) noexcept {
   const MutexLock lock(hdf5_mutex);
-  if (library_ended) return true;
+  if (library_ended || library_closed) return true;
   const Hdf5ErrorHandler silence(nullptr, nullptr);
   return H5Idec_ref(id) >= 0;
 }

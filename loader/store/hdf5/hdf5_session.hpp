@@ -44,7 +44,7 @@ class Hdf5ErrorHandler {
 class H5FEED_SCOPED_CAPABILITY Hdf5Session {
  public:
   /// Blocks on the mutex. Throws VersionError if the library's version is not that of the headers, and
-  /// FileError once the process is exiting and libhdf5 has shut down.
+  /// FileError once libhdf5 has shut down, as the process exits or since the program has called H5close.
   Hdf5Session() H5FEED_ACQUIRE(hdf5_mutex);
   Hdf5Session(const Hdf5Session&) = delete;
   Hdf5Session& operator=(const Hdf5Session&) = delete;
