@@ -386,11 +386,13 @@ TEST(StoreFileDeathTest, destruction_after_libhdf5_ended_prints_nothing) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        const TempDir dir;
-        { H5TestFile(dir / "x.h5").create({.shape = {3}}); }
-        global_file = H5File::open(dir / "x.h5");
-        std::vector<std::byte> row(1);
-        global_file->read_rows(global_file->describe("x"), 0, 1, row);
+        {
+          const TempDir dir;
+          { H5TestFile(dir / "x.h5").create({.shape = {3}}); }
+          global_file = H5File::open(dir / "x.h5");
+          std::vector<std::byte> row(1);
+          global_file->read_rows(global_file->describe("x"), 0, 1, row);
+        }
         std::exit(0);
       },
       testing::ExitedWithCode(0), testing::Eq(""));
