@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import dtypes
 
 from . import _core
 from ._batch import Batch as _Batch
@@ -20,9 +21,10 @@ class Batch(_Batch[jax.Array]):
 class DataLoader(Loader[Batch]):
     """Delivers a dataset in batches of JAX arrays; options as for h5feed.DataLoader.
 
-    Images have the shape (B, H, W, C), which is how JAX's convolutions take them, and integer targets are int32 if
-    `target_dtype` is unset: one that int32 cannot hold raises DatasetError with its batch. JAX copies
-    the arrays to its default device itself, so `device` stays "cpu".
+    Images have the shape (B, H, W, C), which is how JAX's convolutions take them. Without `jax_enable_x64` JAX has
+    numbers of up to 32 bits: integers of 64 bits become int32 or uint32, and one that does not fit raises DatasetError
+    with its batch; float64 becomes float32. Integer targets are int32 also with it if `target_dtype` is unset. JAX
+    copies the arrays to its default device itself, so `device` stays "cpu".
     """
 
     def _adapt(self, options: dict[str, Any]) -> None:
@@ -45,24 +47,28 @@ class DataLoader(Loader[Batch]):
         data, *targets = (_numpy(tensor) for tensor in fetched.tensors())
         if self._images:
             data = data.transpose((0, 2, 3, 1) if self._batched else (1, 2, 0))
-        if self._narrows:
-            targets = [_narrowed(target) for target in targets]
+        data = _narrowed(data, dtypes.canonicalize_dtype(data.dtype), "a value of the data", "jax_enable_x64")
+        targets = [self._narrowed_target(target) for target in targets]
         batch = Batch._of(tuple(jnp.asarray(array) for array in (data, *targets)), fetched)
         return batch if self._collate_fn is None else self._collated(batch)
+
+    def _narrowed_target(self, target: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        if self._narrows and target.dtype == np.int64:
+            return _narrowed(target, np.dtype(np.int32), "a target", 'jax_enable_x64 and target_dtype="int64"')
+        return _narrowed(target, dtypes.canonicalize_dtype(target.dtype), "a target", "jax_enable_x64")
 
 
 def _numpy(tensor: "_core.Tensor") -> "np.ndarray[Any, Any]":
     return tensor.bits().view(jnp.dtype(jnp.bfloat16)) if tensor.dtype == "bf16" else tensor.numpy()
 
 
-def _narrowed(target: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-    """Returns integers as int32, the widest type that JAX has by default."""
-    if target.dtype != np.int64:
-        return target
-    narrow = target.astype(np.int32)
-    if not np.array_equal(narrow, target):
-        raise DatasetError("a target does not fit int32, the widest integer of JAX by default; set jax_enable_x64 and "
-                           'target_dtype="int64"')
+def _narrowed(values: "np.ndarray[Any, Any]", dtype: "np.dtype[Any]", what: str, cure: str) -> "np.ndarray[Any, Any]":
+    """Returns integers of 64 bits as `dtype`, and others as they are; JAX itself would drop the upper bits."""
+    if values.dtype.kind not in "iu" or values.dtype == dtype:
+        return values
+    narrow = values.astype(dtype)
+    if not np.array_equal(narrow, values):
+        raise DatasetError(f"{what} does not fit {dtype}, the widest integer of JAX by default; set {cure}")
     return narrow
 
 

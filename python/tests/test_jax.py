@@ -56,3 +56,36 @@ def test_targets_that_are_no_integers_keep_their_values(folder):
     assert next(batches).target.tolist() == [1, 2]
     with pytest.raises(ValueError, match="does not fit int32"):
         next(batches)
+
+
+@pytest.fixture
+def wide_file(folder):
+    with h5py.File(folder / "wide.h5", "w") as file:
+        file["tokens"] = np.array([[1, -2], [2**40 + 5, 7]])
+        file["hashes"] = np.array([[2**32 - 1], [2**63]], np.uint64)
+        file["floats"] = np.array([[0.1], [2]], np.float64)
+        file["labels"] = np.array([3, 2**40 + 5])
+    return folder / "wide.h5"
+
+
+@pytest.mark.parametrize("data, options, dtype, first", [
+    ("tokens", {}, np.int32, [[1, -2]]), ("hashes", {}, np.uint32, [[2**32 - 1]]),
+    ("floats", {"target": "labels", "target_dtype": "int64"}, np.float32, [[np.float32(0.1)]])])
+def test_integers_of_64_bits_are_narrowed_or_refused(wide_file, data, options, dtype, first):
+    batches = iter(h5feed.jax.DataLoader(wide_file, data=data, batch_size=1, **options))
+    batch = next(batches)
+    assert batch.data.dtype == dtype and batch.data.tolist() == first
+    assert all(target.dtype == np.int32 for target in batch[1:])
+    with pytest.raises(h5feed.DatasetError, match="does not fit u?int32, the widest .*; set jax_enable_x64$"):
+        next(batches)
+
+
+def test_integers_of_64_bits_stay_with_x64(wide_file):
+    jax.config.update("jax_enable_x64", True)
+    try:
+        batch = next(iter(h5feed.jax.DataLoader(wide_file, data="tokens", target="labels", target_dtype="int64", batch_size=2)))
+        assert batch.data.tolist() == [[1, -2], [2**40 + 5, 7]] and batch.target.tolist() == [3, 2**40 + 5]
+        hashes = next(iter(h5feed.jax.DataLoader(wide_file, data="hashes", batch_size=2))).data
+        assert hashes.tolist() == [[2**32 - 1], [2**63]]
+    finally:
+        jax.config.update("jax_enable_x64", False)
