@@ -21,15 +21,26 @@ namespace {
 
 using Color = ImageTarget::Color;
 
+ImageError no_image_error(std::span<const std::byte> encoded) {
+  if (const std::optional<ImageHeader> header = read_image_header(encoded)) {
+    return ImageError(
+        fmt::format("its header says {}×{} pixels, but OpenCV cannot decode them: it is damaged or cut "
+                    "short, or of a rare kind; "
+                    "restore it, store it as JPEG or PNG, or leave it out",
+                    header->height, header->width));
+  }
+  return ImageError(
+      "it is no JPEG, PNG, WebP, BMP, TIFF, JPEG 2000, PBM, PGM or PPM, or OpenCV cannot decode it; "
+      "store it as JPEG or PNG, or leave it out");
+}
+
 // Throws the error of a call's outcome, unless it is `done`.
-void require(ImageOutcome outcome, const ImageReason& reason) {
+void require(ImageOutcome outcome, const ImageReason& reason, std::span<const std::byte> encoded = {}) {
   switch (outcome) {
     case ImageOutcome::done:
       return;
     case ImageOutcome::no_image:
-      throw ImageError(
-          "it is no JPEG, PNG, WebP, BMP, TIFF, JPEG 2000, PBM, PGM or PPM, or OpenCV cannot decode it; "
-          "store it as JPEG or PNG, or leave it out");
+      throw no_image_error(encoded);
     case ImageOutcome::other_pixels:
       throw ImageError("its pixels are neither of 8 nor of 16 bits; store it as PNG or JPEG");
     case ImageOutcome::no_memory:
@@ -54,7 +65,7 @@ class Decoded {
  public:
   Decoded(std::span<const std::byte> encoded, Color color) {
     ImageReason reason{};
-    require(calls_.decode(encoded.data(), encoded.size(), color, &decoded_, &reason), reason);
+    require(calls_.decode(encoded.data(), encoded.size(), color, &decoded_, &reason), reason, encoded);
   }
   Decoded(const Decoded&) = delete;
   Decoded& operator=(const Decoded&) = delete;

@@ -2,6 +2,7 @@
 """The loader, with NumPy arrays."""
 
 import atexit
+import contextlib
 import inspect
 import json
 import logging
@@ -125,6 +126,7 @@ class Loader(Generic[Item]):
     def _start(self, options: dict[str, Any]) -> None:
         """Makes the loader of the core."""
         self._loader = _core.Loader(self.dataset._live, options)
+        self._last: dict[str, Any] = {}
         _alive.add(self)
 
     # What the frameworks differ in.
@@ -203,12 +205,15 @@ class Loader(Generic[Item]):
     # What it does
 
     def stats(self) -> dict[str, float]:
-        """Returns the counters since the loader was made as a flat dict, ready for a logger. Thread-safe."""
-        return self._loader.stats()
+        """Returns the counters since the loader was made as a flat dict, ready for a logger. Thread-safe.
+
+        Like report() and verdict(), still there after close().
+        """
+        return dict(self._last["stats"]) if self._last else self._loader.stats()
 
     def report(self) -> str:
         """Returns a summary of a few lines for display. Thread-safe."""
-        return in_python_terms(self._loader.report())
+        return self._last["report"] if self._last else in_python_terms(self._loader.report())
 
     def verdict(self) -> dict[str, Any] | None:
         """Returns where the time of the running or last epoch went, as a flat dict; None before the first.
@@ -216,7 +221,7 @@ class Loader(Generic[Item]):
         "bottleneck" is "consumer", "read", "decode", "gather", "transform" or "transfer"; the times are in seconds;
         "advice" is a list of what would help. Thread-safe.
         """
-        found = self._loader.verdict()
+        found = self._last["verdict"] if self._last else self._loader.verdict()
         if found is None:
             return None
         verdict: dict[str, Any] = json.loads(found)
@@ -235,6 +240,9 @@ class Loader(Generic[Item]):
 
     def close(self) -> None:
         """Ends the worker threads. Batches stay valid. Does nothing the second time."""
+        if not self._last:
+            with contextlib.suppress(RuntimeError):  # of a loader that another process made, or another thread closes
+                self._last = {"stats": self.stats(), "report": self.report(), "verdict": self._loader.verdict()}
         self._loader.close()
 
     def __enter__(self) -> Self:

@@ -80,9 +80,15 @@ def as_batches(batches: Iterable[Any]) -> "tuple[np.ndarray[Any, Any], np.ndarra
     >>> as_batches([[3, 1], [2]])
     (array([3, 1, 2]), array([2, 1]))
     """
-    lists = [as_numbers(list(batch)) for batch in batches]
+    lists = [as_numbers(_samples_of(batch)) for batch in batches]
     sizes = np.array([len(batch) for batch in lists], dtype=np.int64)
     return (np.concatenate(lists) if lists else np.empty(0, dtype=np.int64)), sizes
+
+
+def _samples_of(batch: Any) -> list[Any]:
+    if not hasattr(batch, "__iter__"):
+        raise TypeError(f"batch_sampler: expected batches of sample numbers, got {batch!r}; sampler takes single samples")
+    return list(batch)
 
 
 def largest_batch(batch_sampler: Any, order: EpochOrder) -> int:

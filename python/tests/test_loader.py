@@ -205,6 +205,15 @@ def test_a_closed_loader_says_so(dataset):
     assert repr(loader) == "<closed DataLoader>"
 
 
+def test_a_closed_loader_still_tells_what_it_did(dataset):
+    with h5feed.DataLoader(dataset, batch_size=10) as loader:
+        delivered = sum(len(batch.data) for batch in loader)
+        stats, report = loader.stats(), loader.report()
+    assert loader.stats().keys() == stats.keys() and loader.stats()["samples"] == delivered
+    assert loader.report().splitlines()[0].split(",")[0] == report.splitlines()[0].split(",")[0]
+    assert loader.verdict()["bottleneck"]
+
+
 def test_auto_delivers_what_a_fixed_number_of_workers_delivers(dataset):
     fixed = h5feed.DataLoader(dataset, batch_size=4, shuffle=True, seed=3, num_workers=2)
     loader = h5feed.DataLoader(dataset, batch_size=4, shuffle=True, seed=3, num_workers="auto", cpu_limit=1.5,

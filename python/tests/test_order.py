@@ -86,6 +86,11 @@ def test_a_function_of_the_epoch_is_a_sampler(dataset):
     assert targets(loader) == [[6, 15], [21]]
 
 
+def test_a_batch_sampler_of_single_samples_is_refused(dataset):
+    with pytest.raises(TypeError, match="batch_sampler: expected batches of sample numbers, got 1; sampler takes single"):
+        h5feed.DataLoader(dataset, batch_sampler=[1, 2])
+
+
 def test_a_batch_sampler_gives_batches(dataset):
     loader = h5feed.DataLoader(dataset, batch_sampler=lambda epoch: [[3, 1, 2], [epoch]])
     assert targets(loader) == [[9, 3, 6], [0]]

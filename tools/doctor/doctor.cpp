@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +33,8 @@
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
+#include "tools/program/table.hpp"
+#include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -74,21 +79,69 @@ void tune_storage(const Examined& examined, const TimeBudget& budget, std::vecto
     fault->mend.insert(fault->mend.begin(), std::move(*command));
 }
 
-// A file that is damaged is not measured.
+// A file that cannot be read is not measured.
 bool is_readable(const std::vector<Fault>& faults) {
-  return std::ranges::count(faults, "damaged", &Fault::name) == 0;
+  return std::ranges::none_of(
+      faults, [](const Fault& fault) { return fault.name == "damaged" || fault.name == "image_sizes"; });
 }
 
-// Returns what goes wrong in an epoch that has failed before.
-std::string error_of_an_epoch(const Examined& examined) {
+// How an epoch ended: with an error, after so many batches, or without one.
+struct EpochEnd {
+  std::string error = {};
+  std::int64_t batches = 0;
+};
+
+// Reads the first batches of an epoch.
+EpochEnd read_batches(const Dataset& dataset, const Examined& examined, std::int64_t most) {
   const ScopedLogSink quiet(ignore_log);
+  EpochEnd end;
   try {
-    DataLoader loader(examined.dataset, loader_options(examined.settings, examined.num_workers));
-    while (loader.next()) check_interrupted();
+    DataLoader loader(dataset, loader_options(examined.settings, examined.num_workers));
+    for (; end.batches < most && loader.next(); ++end.batches) check_interrupted();
   } catch (const Error& error) {
-    return error.what();
+    end.error = error.what();
   }
-  return "the loader failed while it was measured; its message is above";
+  return end;
+}
+
+EpochEnd read_epoch(const Examined& examined) {
+  return read_batches(examined.dataset, examined, std::numeric_limits<std::int64_t>::max());
+}
+
+// Encoded images are read as if they had the size of the first one: if that is why an epoch fails, it goes on
+// with all scaled to that size.
+std::optional<Fault> size_fault(const Examined& examined) {
+  const std::vector<std::int64_t>& shape = examined.state().sample_shape;
+  DatasetOptions scaled = examined.settings.dataset;
+  if (shape.size() != 3 || scaled.images.height != 0) return std::nullopt;
+  const EpochEnd end = read_epoch(examined);
+  if (end.error.empty()) return std::nullopt;
+  scaled.images.height = shape[1];
+  scaled.images.width = shape[2];
+  try {
+    const Dataset dataset = open_dataset(scaled, "doctor");
+    if (!read_batches(dataset, examined, end.batches + 1).error.empty()) return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // for example, the samples are no encoded images
+  }
+  std::string target;
+  if (!scaled.target.empty()) target = " --target " + shell_word(scaled.target);
+  return Fault{
+      Severity::serious,
+      "image_sizes",
+      fmt::format("{}: the images differ in size, and a batch has images of one", printable(scaled.data)),
+      {fmt::format("h5feed doctor {} --data {}{} --image-size {}x{}  # scales all to the size of the first",
+                   shell_word(examined.settings.file()), shell_word(scaled.data), target, shape[1], shape[2]),
+       fmt::format("Dataset.open(..., images={{\"height\": {}, \"width\": {}}})", shape[1], shape[2])}};
+}
+
+// Returns what is wrong with data whose epoch has failed before.
+Fault fault_of_reading(const Examined& examined) {
+  if (auto sizes = size_fault(examined)) return std::move(*sizes);
+  const std::string error = read_epoch(examined).error;
+  return damage_fault(
+      examined.settings.file(),
+      error.empty() ? "the loader failed while it was measured; its message is above" : error);
 }
 
 // The share of the time that measuring the settings takes is small, but enough for a stable figure.
@@ -101,15 +154,14 @@ Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
   Checkup checkup{.examined = examine(arguments.typed, arguments.num_workers, system_limits())};
   const Examined& examined = checkup.examined;
   checkup.faults = file_faults(examined.state(), examined.options);
-  if (is_readable(checkup.faults)) {
+  if (!is_readable(checkup.faults)) {
+    if (auto sizes = size_fault(examined)) checkup.faults = {std::move(*sizes)};
+  } else {
     std::optional<Speed> with_auto;
     checkup.speed = measure_speed(examined.settings, examined.num_workers, time_to_measure(budget), progress);
     if (checkup.speed && examined.num_workers == 0)
       with_auto = measure_speed(examined.settings, kAuto, time_to_measure(budget), progress);
-    if (!checkup.speed) {
-      checkup.faults.insert(checkup.faults.begin(),
-                            damage_fault(examined.settings.file(), error_of_an_epoch(examined)));
-    }
+    if (!checkup.speed) checkup.faults.insert(checkup.faults.begin(), fault_of_reading(examined));
     add(checkup.faults, core_fault(examined.limits, examined.num_workers));
     add(checkup.faults, worker_fault(examined.num_workers, checkup.speed, with_auto));
     add(checkup.faults, cache_fault(examined.state(), examined.options));

@@ -26,7 +26,7 @@ namespace {
 // Whether the settings leave open which dataset holds the samples.
 bool names_no_samples(const BenchSettings& settings) {
   Json given = options_json(settings.dataset);
-  for (const char* const key : {"files", "target", "stage_dir"}) given.erase(key);
+  for (const char* const key : {"files", "target", "stage_dir", "images"}) given.erase(key);
   return given.empty() && settings.dataset.files.size() == 1 &&
          std::filesystem::is_regular_file(settings.file());
 }
@@ -42,6 +42,9 @@ std::string choose_samples(BenchSettings& settings) {
   chosen.files = settings.dataset.files;
   if (!settings.dataset.target.empty()) chosen.target = settings.dataset.target;
   chosen.stage_dir = settings.dataset.stage_dir;
+  ImageOptions& images = settings.dataset.images;
+  if (images.shapes.empty()) images.shapes = chosen.images.shapes;
+  chosen.images = images;
   settings.dataset = std::move(chosen);
   const auto other = std::ranges::find_if(readings, [&](const SampleReading& reading) {
     return is_plain(reading) && reading.data != settings.dataset.data;

@@ -45,9 +45,10 @@ std::optional<std::string> tuned_command(const Examined& examined, std::chrono::
   const ScopedLogSink quiet(ignore_log);
   try {
     const TuneResult result = run_tune(settings, TimeBudget(duration), [](const std::string&) {});
-    return fmt::format("{}  # {} samples/s, as tune predicts",
+    const std::int64_t cores = std::min<std::int64_t>(settings.use.num_workers, settings.cpus);
+    return fmt::format("{}  # {} samples/s on {} idle core{}, as tune predicts",
                        tune_json(result)["recommended"]["command"].get<std::string>(),
-                       rate_text(recommended(result.trials).samples_per_s()));
+                       rate_text(recommended(result.trials).samples_per_s()), cores, cores == 1 ? "" : "s");
   } catch (const Error&) {
     return std::nullopt;  // the time is too short, the samples are too large, or there is no room for the
                           // file

@@ -106,15 +106,11 @@ void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std
 void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
   for (const DatasetEntry& entry : entries) {
     if (entry.type_text != "variable-length" || !file.describe_ragged(entry.path)) continue;
-    const std::string table = entry.path + "_shapes";
-    const bool has_table = std::ranges::any_of(entries, [&](const DatasetEntry& other) {
-      return other.path == table && other.numeric && other.shape.size() == 2 && other.shape[1] == 3;
-    });
     found.push_back({{.what = fmt::format("{} images of variable length", format_count(entry.shape.front())),
                       .data = entry.path,
                       .target = labels_beside(entry, entries),
                       .note = "--image-size HEIGHTxWIDTH where they differ in size",
-                      .image_shapes = has_table ? table : ""},
+                      .image_shapes = table_of_shapes(entry, entries)},
                      entry.shape.front()});
   }
 }

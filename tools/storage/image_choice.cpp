@@ -52,7 +52,11 @@ std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntr
       fmt::format(". Try: h5feed {} {} --data {}{}", command, shell_word(file),
                   shell_word(chosen->path.substr(1)), needs_layout(*chosen) ? " --input-layout none" : "");
   const std::string labels = labels_beside(*chosen, datasets);
-  if (!labels.empty() && labels != chosen->path) text += " --target " + shell_word(labels.substr(1));
+  const bool takes_labels = command != "tune";
+  if (takes_labels && !labels.empty() && labels != chosen->path)
+    text += " --target " + shell_word(labels.substr(1));
+  if (const std::string table = table_of_shapes(*chosen, datasets); !table.empty())
+    text += " --image-shapes " + shell_word(table.substr(1));
   return text;
 }
 
@@ -76,6 +80,12 @@ std::string choice_error(const DatasetOptions& options, std::string_view command
   };
   if (images.size() > 1)
     return which_images(file, images) + suggestion(largest(images), datasets, file, command);
+  // Bytes of variable length are encoded images, and what lies beside them their labels.
+  const auto encoded = std::ranges::find_if(datasets, [&](const DatasetEntry& entry) {
+    return entry.type_text == "variable-length" && opened->describe_ragged(entry.path);
+  });
+  if (encoded != datasets.end() && command != "tune")
+    return no_images_text(*opened, datasets) + suggestion(&*encoded, datasets, file, command);
   return no_images_text(*opened, datasets) + suggestion(largest(datasets), datasets, file, command);
 }
 
@@ -101,6 +111,14 @@ std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetE
     }
   }
   return found;
+}
+
+std::string table_of_shapes(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets) {
+  const std::string table = images.path + "_shapes";
+  const bool found = !images.numeric && std::ranges::any_of(datasets, [&](const DatasetEntry& other) {
+    return other.path == table && other.numeric && other.shape.size() == 2 && other.shape[1] == 3;
+  });
+  return found ? table : std::string();
 }
 
 bool holds_unreadable_numbers(const DatasetEntry& entry) {

@@ -26,6 +26,10 @@ std::size_t label_rank(std::string_view path);
 /// rows; names such as labels, targets and y are preferred. Empty if there is none.
 std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
 
+/// Returns the path of the table with the shape of each image of variable length, if its bytes are pixels:
+/// "/images_shapes" for "/images". Empty if there is none.
+std::string table_of_shapes(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
+
 /// Returns whether a dataset holds numbers of a type that h5feed cannot read, such as long double. Such a
 /// dataset is neither damaged nor text.
 bool holds_unreadable_numbers(const DatasetEntry& entry);

@@ -112,16 +112,38 @@ void rank(std::vector<Trial>& trials) {
   }
 }
 
-const Trial& recommended(std::span<const Trial> trials) {
+namespace {
+
+// Returns the trials that can be recommended, at least one, in their order.
+std::vector<const Trial*> eligible(std::span<const Trial> trials) {
+  constexpr double kLeastSaving = 0.1;
   const bool any_measured =
-      std::any_of(trials.begin(), trials.end(), [](const Trial& trial) { return trial.sample_measured > 0; });
-  const Trial* best = nullptr;
-  double fastest = 0;
+      std::ranges::any_of(trials, [](const Trial& trial) { return trial.sample_measured > 0; });
+  const auto counts = [&](const Trial& trial) { return !any_measured || trial.sample_measured > 0; };
+  const auto saves = [&](const Trial& trial) {
+    return std::ranges::none_of(trials, [&](const Trial& plain) {
+      return counts(plain) && plain.candidate.filter == "none" && trial.candidate.filter != "none" &&
+             plain.candidate.chunk_rows == trial.candidate.chunk_rows &&
+             trial.size_bytes > (1 - kLeastSaving) * plain.size_bytes;
+    });
+  };
+  std::vector<const Trial*> found;
   for (const Trial& trial : trials) {
-    if (any_measured && trial.sample_measured == 0) continue;
-    if (best == nullptr) fastest = trial.samples_per_s();
-    if (trial.samples_per_s() < (1 - kTuneSlack) * fastest) break;
-    if (best == nullptr || trial.size_bytes < best->size_bytes) best = &trial;
+    if (counts(trial) && saves(trial)) found.push_back(&trial);
+  }
+  return found;
+}
+
+}  // namespace
+
+const Trial& fastest(std::span<const Trial> trials) { return *eligible(trials).front(); }
+
+const Trial& recommended(std::span<const Trial> trials) {
+  const std::vector<const Trial*> candidates = eligible(trials);
+  const Trial* best = candidates.front();
+  for (const Trial* trial : candidates) {
+    if (trial->samples_per_s() < (1 - kTuneSlack) * candidates.front()->samples_per_s()) break;
+    if (trial->size_bytes < best->size_bytes) best = trial;
   }
   return *best;
 }

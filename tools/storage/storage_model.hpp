@@ -109,8 +109,11 @@ void correct(Trial& trial, std::span<const Trial> trials);
 /// Sorts the trials, fastest first, and marks those that no other trial beats in both speed and size.
 void rank(std::vector<Trial>& trials);
 
-/// Returns the smallest trial within `kTuneSlack` of the fastest, from ranked trials; only measured ones
-/// count, if there are any.
+/// Returns the fastest trial from ranked ones. Only measured trials count, if there are any, and no filters
+/// that save less than a tenth of what the same chunks take without: they can be faster by chance only.
+const Trial& fastest(std::span<const Trial> trials);
+
+/// Returns the smallest trial within `kTuneSlack` of the `fastest`, among those that count for it.
 const Trial& recommended(std::span<const Trial> trials);
 inline constexpr double kTuneSlack = 0.05;
 

@@ -18,16 +18,16 @@ namespace {
 bool needs_plugin(const std::string& filter) { return needs_hdf5plugin(parse_filters(filter, 1)); }
 
 std::string reason(const TuneResult& result, const Trial& best) {
-  const Trial& fastest = result.trials.front();
-  if (&best == &fastest) {
+  const Trial& first = fastest(result.trials);
+  if (&best == &first) {
     return fmt::format("the fastest, {} samples/s, {} stored",
                        format_count(static_cast<std::uint64_t>(best.samples_per_s())),
                        format_bytes(static_cast<std::uint64_t>(best.size_bytes)));
   }
   return fmt::format("{:.0f} % of the fastest ({} samples/s) at {:.0f} % of its size ({})",
-                     100 * best.samples_per_s() / fastest.samples_per_s(),
-                     format_count(static_cast<std::uint64_t>(fastest.samples_per_s())),
-                     100 * best.size_bytes / fastest.size_bytes,
+                     100 * best.samples_per_s() / first.samples_per_s(),
+                     format_count(static_cast<std::uint64_t>(first.samples_per_s())),
+                     100 * best.size_bytes / first.size_bytes,
                      format_bytes(static_cast<std::uint64_t>(best.size_bytes)));
 }
 

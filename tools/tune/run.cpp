@@ -22,8 +22,10 @@
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
+#include "tools/program/table.hpp"
 #include "tools/storage/free_space.hpp"
 #include "tools/storage/image_choice.hpp"
+#include "tools/storage/isolated.hpp"
 #include "tools/storage/storage_model.hpp"
 #include "tools/storage/window_plan.hpp"
 
@@ -60,6 +62,7 @@ class TuneRun {
             "tune")),
         progress_("tune", ProgressUnit::seconds, budget.total_s()) {
     on_scratch([&] { StagedFile(scratch_file(), true).probe(kMetadataRoomBytes); });
+    refuse_fixed_storage();
     data_ = {info().rows(), info().row_bytes()};
     if (data_.row_bytes > kLargestRow) {
       throw DatasetError(fmt::format("{}:{}: one sample takes {}; tune works with samples of up to {}",
@@ -127,6 +130,17 @@ class TuneRun {
     const double share = std::min(1.0, budget_.total_s() / kAmpleTime);
     const auto rows = static_cast<std::uint64_t>(static_cast<double>(most_rows()) * share);
     return std::clamp<std::uint64_t>(rows, largest_chunk_rows_, most_rows());
+  }
+  // What `repack` does not cut anew has no candidates.
+  void refuse_fixed_storage() const {
+    const std::string name = fmt::format("{}:{}", printable(settings_.file), printable(info().path));
+    if (open_isolated(settings_.file)->describe_vlen(info().path))
+      throw DatasetError(
+          fmt::format("{}: its values are of variable length, whose chunks and filters repack keeps; tune "
+                      "works with arrays of numbers",
+                      name));
+    if (info().rows() < 2)
+      throw DatasetError(fmt::format("{}: it has one sample, which fits one chunk only", name));
   }
   void refuse_larger_chunks(std::uint64_t sample_rows) const {
     if (largest_chunk_rows_ <= sample_rows) return;

@@ -40,11 +40,11 @@ enum class Isolation : std::uint8_t { none, process };
 /// Channels of decoded images. `rgb`, `bgr`: three channels of 8 bits; gray is repeated, alpha is dropped, 16
 /// bits are reduced to 8, palettes and CMYK are converted. `gray`: one channel of 8 bits. `unchanged`: the
 /// channels of the first image, in the order R, G, B, alpha or gray, alpha, with its 8 or 16 bits and without
-/// EXIF rotation; palettes and CMYK become R, G, B.
+/// the rotation of EXIF data (a TIFF is rotated); palettes and CMYK become R, G, B.
 enum class ImageColor : std::uint8_t { rgb, bgr, gray, unchanged };
 
 /// Decoding of variable-length uint8 into images: JPEG, PNG, WebP, BMP, TIFF, JPEG 2000, PBM, PGM and PPM,
-/// rotated as their EXIF data says.
+/// rotated as the EXIF data of a JPEG or PNG, or the orientation of a TIFF, says; that of a WebP is ignored.
 struct ImageOptions {
   /// Height of all samples in pixels; set both height and width, or neither. Images of other sizes are scaled
   /// without keeping their aspect ratio: by area averaging if both dimensions shrink, else bilinearly. 0: the

@@ -171,10 +171,12 @@ std::string Hdf5Session::error_and_cure() const {
   const bool newer =
       reason.find("version") != std::string::npos || reason.find("unknown") != std::string::npos;
   if (!newer) return fmt::format("{}; {}", reason, kRestore);
+  const std::string version = fmt::format("v{}{:02}", H5_VERS_MAJOR, H5_VERS_MINOR);  // as h5py names it
   return fmt::format(
       "{}; if a newer library than this libhdf5 {}.{}.{} wrote it, copy the file there by h5repack (its "
-      "options --low and --high) into a format that this one reads, else {}",
-      reason, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE, kRestore);
+      "options --low and --high) into a format that this one reads, or have it written with libver=(\"{}\", "
+      "\"{}\") of h5py, else {}",
+      reason, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE, version, version, kRestore);
 }
 
 bool Hdf5Session::release(hid_t id) noexcept {

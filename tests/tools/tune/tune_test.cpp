@@ -115,6 +115,19 @@ TEST(TuneModel, ranks_by_speed_marks_the_pareto_front_and_prefers_the_small_of_t
   EXPECT_EQ(cli::recommended(trials).candidate.chunk_rows, 3U);
 }
 
+TEST(TuneModel, recommends_no_filter_that_saves_next_to_nothing) {
+  std::vector<Trial> trials = {trial(1, 130, 99), trial(1, 100, 100), trial(2, 120, 95), trial(2, 90, 40)};
+  trials[1].candidate.filter = "none";
+  rank(trials);
+  EXPECT_EQ(cli::recommended(trials).size_bytes, 95) << "nothing is known of chunks of 2 without a filter";
+  EXPECT_EQ(cli::fastest(trials).size_bytes, 95);
+  trials.push_back(trial(2, 80, 100));
+  trials.back().candidate.filter = "none";
+  rank(trials);
+  EXPECT_EQ(cli::recommended(trials).size_bytes, 100);
+  EXPECT_EQ(cli::recommended(trials).candidate.chunk_rows, 1U);
+}
+
 TEST(TuneModel, believes_measurements_over_predictions) {
   std::vector<Trial> trials = {trial(1, 100, 10, 50), trial(2, 80, 10, 80), trial(3, 500, 10)};
   rank(trials);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// h5feed doctor, bench and tune on encoded images of variable length.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/files/h5_test_file.hpp"
+#include "support/files/image_bytes.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+// Forty images beside their labels.
+class DoctorImages : public ::testing::Test {
+ protected:
+  void write(const std::vector<Bytes>& images) {
+    H5TestFile file(dir_ / "a.h5");
+    write_ragged(file, "images", images);
+    file.create({.path = "labels", .shape = {images.size()}});
+    file.write("labels", patterned_bytes(images.size()));
+  }
+  Json diagnose(std::vector<std::string> arguments, int exit_code) {
+    arguments.insert(arguments.begin(), {"doctor", "a.h5", "--time-budget", "2s", "--json"});
+    const ProgramResult result = run_program(dir_.path(), arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err << result.out;
+    return Json::parse(result.out);
+  }
+  std::string refusal(const std::vector<std::string>& arguments) {
+    const ProgramResult result = run_program(dir_.path(), arguments);
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    return result.err;
+  }
+
+  TempDir dir_;
+};
+
+#ifdef H5FEED_TEST_IMAGES
+std::vector<Bytes> pngs(bool of_one_size) {
+  std::vector<Bytes> images;
+  for (unsigned i = 0; i < 40; ++i)
+    images.push_back(encoded(picture(12, of_one_size || i != 33 ? 16 : 17, 3, i), ".png"));
+  return images;
+}
+
+TEST_F(DoctorImages, of_different_sizes_are_a_finding_whose_mend_works) {
+  write(pngs(false));
+  const Json result = diagnose({}, 1);
+  ASSERT_EQ(result["findings"].size(), 1U) << result;
+  const Json& finding = result["findings"][0];
+  EXPECT_EQ(finding["name"], "image_sizes");
+  EXPECT_THAT(
+      finding["mend"][0],
+      ::testing::StartsWith("h5feed doctor a.h5 --data /images --target /labels --image-size 12x16 "));
+  diagnose({"--data", "/images", "--target", "/labels", "--image-size", "12x16"}, 0);
+  EXPECT_EQ(diagnose({"--image-size", "12x16"}, 0)["data"], "/images") << "the size does not choose the data";
+}
+
+TEST_F(DoctorImages, that_are_damaged_are_said_to_be_so) {
+  std::vector<Bytes> images = pngs(true);
+  images[20].resize(60);
+  write(images);
+  const Json result = diagnose({}, 1);
+  EXPECT_EQ(result["findings"][0]["name"], "damaged");
+  EXPECT_THAT(result["findings"][0]["what"],
+              HasSubstr("its header says 12×16 pixels, but OpenCV cannot decode them"));
+}
+#endif
+
+TEST_F(DoctorImages, are_what_the_hints_name_and_are_not_tuned) {
+  write(std::vector<Bytes>(40, Bytes(12)));
+  EXPECT_THAT(refusal({"bench", "a.h5"}), HasSubstr("Try: h5feed bench a.h5 --data images --target labels"));
+  EXPECT_THAT(refusal({"tune", "a.h5"}), HasSubstr("Try: h5feed tune a.h5 --data labels\n"));
+}
+
+}  // namespace
+}  // namespace h5feed::test
