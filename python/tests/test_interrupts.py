@@ -42,8 +42,8 @@ def interrupted():
         raise Interrupted
 
     def call(function):
-        signal.setitimer(signal.ITIMER_REAL, 0.01)
         with pytest.raises(Interrupted):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
             function()
 
     before = signal.signal(signal.SIGALRM, handler)

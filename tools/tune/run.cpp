@@ -22,10 +22,8 @@
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
-#include "tools/program/table.hpp"
 #include "tools/storage/free_space.hpp"
 #include "tools/storage/image_choice.hpp"
-#include "tools/storage/isolated.hpp"
 #include "tools/storage/storage_model.hpp"
 #include "tools/storage/window_plan.hpp"
 
@@ -62,13 +60,8 @@ class TuneRun {
             "tune")),
         progress_("tune", ProgressUnit::seconds, budget.total_s()) {
     on_scratch([&] { StagedFile(scratch_file(), true).probe(kMetadataRoomBytes); });
-    refuse_fixed_storage();
+    refuse_untunable(info());
     data_ = {info().rows(), info().row_bytes()};
-    if (data_.row_bytes > kLargestRow) {
-      throw DatasetError(fmt::format("{}:{}: one sample takes {}; tune works with samples of up to {}",
-                                     settings_.file, info().path, format_bytes(data_.row_bytes),
-                                     format_bytes(kLargestRow)));
-    }
     if (!settings_.chunk_rows.empty()) largest_chunk_rows_ = std::ranges::max(settings_.chunk_rows);
     refuse_larger_chunks(most_rows());
     refuse_unreachable_windows();
@@ -110,7 +103,6 @@ class TuneRun {
   }
 
  private:
-  static constexpr std::uint64_t kLargestRow = 64 * kMiB;
   static constexpr std::uint64_t kSampleBytes = 48 * kMiB;
   static constexpr std::uint64_t kCostBytes = 2 * kMiB;  // of chunks to encode and decode
   // Steps of every run, of about the same length: opening the dataset, the sample, the
@@ -130,17 +122,6 @@ class TuneRun {
     const double share = std::min(1.0, budget_.total_s() / kAmpleTime);
     const auto rows = static_cast<std::uint64_t>(static_cast<double>(most_rows()) * share);
     return std::clamp<std::uint64_t>(rows, largest_chunk_rows_, most_rows());
-  }
-  // What `repack` does not cut anew has no candidates.
-  void refuse_fixed_storage() const {
-    const std::string name = fmt::format("{}:{}", printable(settings_.file), printable(info().path));
-    if (open_isolated(settings_.file)->describe_vlen(info().path))
-      throw DatasetError(
-          fmt::format("{}: its values are of variable length, whose chunks and filters repack keeps; tune "
-                      "works with arrays of numbers",
-                      name));
-    if (info().rows() < 2)
-      throw DatasetError(fmt::format("{}: it has one sample, which fits one chunk only", name));
   }
   void refuse_larger_chunks(std::uint64_t sample_rows) const {
     if (largest_chunk_rows_ <= sample_rows) return;

@@ -24,7 +24,9 @@
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/resources.hpp"
+#include "tools/program/table.hpp"
 #include "tools/storage/chunk_walk.hpp"
+#include "tools/storage/isolated.hpp"
 #include "tools/storage/new_file.hpp"
 #include "tools/storage/parallel_write.hpp"
 #include "tools/storage/recut_plan.hpp"
@@ -125,6 +127,24 @@ double worked_seconds() {
 }
 
 }  // namespace
+
+void refuse_untunable(const DatasetInfo& info) {
+  constexpr std::uint64_t kLargestRow = 64 * kMiB;
+  const std::string name = fmt::format("{}:{}", printable(info.file), printable(info.path));
+  // What `repack` does not cut anew has no candidates.
+  if (open_isolated(info.file)->describe_vlen(info.path)) {
+    throw DatasetError(
+        fmt::format("{}: its values are of variable length, whose chunks and filters repack keeps; tune "
+                    "works with arrays of numbers",
+                    name));
+  }
+  if (info.rows() < 2)
+    throw DatasetError(fmt::format("{}: it has one sample, which fits one chunk only", name));
+  if (info.row_bytes() > kLargestRow) {
+    throw DatasetError(fmt::format("{}: one sample takes {}; tune works with samples of up to {}", name,
+                                   format_bytes(info.row_bytes()), format_bytes(kLargestRow)));
+  }
+}
 
 RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows, Clock::time_point deadline) {
   require_grid(reader);

@@ -24,6 +24,10 @@ struct RowSample {
   std::uint64_t rows() const noexcept { return info.rows(); }
 };
 
+/// Throws DatasetError if other chunks are not possible or not measured: values of variable length, one
+/// sample, samples above 64 MiB. Blocks. Throws FileError.
+void refuse_untunable(const DatasetInfo& info);
+
 /// Reads up to `rows` rows until `deadline`; fewer if chunks are slow, at least one. Decodes each chunk that
 /// holds one of the rows as a whole. The chunks must be `regular()`. Blocks. Throws Interrupted and the
 /// errors of ChunkReader::read_chunk.

@@ -55,10 +55,10 @@ TEST_F(DoctorImages, of_different_sizes_are_a_finding_whose_mend_works) {
   write(pngs(false));
   const Json result = diagnose({}, 1);
   ASSERT_EQ(result["findings"].size(), 1U) << result;
-  const Json& finding = result["findings"][0];
-  EXPECT_EQ(finding["name"], "image_sizes");
+  const Json& finding = result["findings"].at(0);
+  EXPECT_EQ(finding.at("finding"), "image_sizes");
   EXPECT_THAT(
-      finding["mend"][0],
+      finding.at("mend").at(0).get<std::string>(),
       ::testing::StartsWith("h5feed doctor a.h5 --data /images --target /labels --image-size 12x16 "));
   diagnose({"--data", "/images", "--target", "/labels", "--image-size", "12x16"}, 0);
   EXPECT_EQ(diagnose({"--image-size", "12x16"}, 0)["data"], "/images") << "the size does not choose the data";
@@ -68,9 +68,9 @@ TEST_F(DoctorImages, that_are_damaged_are_said_to_be_so) {
   std::vector<Bytes> images = pngs(true);
   images[20].resize(60);
   write(images);
-  const Json result = diagnose({}, 1);
-  EXPECT_EQ(result["findings"][0]["name"], "damaged");
-  EXPECT_THAT(result["findings"][0]["what"],
+  const Json finding = diagnose({}, 1).at("findings").at(0);
+  EXPECT_EQ(finding.at("finding"), "damaged");
+  EXPECT_THAT(finding.at("what").get<std::string>(),
               HasSubstr("its header says 12×16 pixels, but OpenCV cannot decode them"));
 }
 #endif

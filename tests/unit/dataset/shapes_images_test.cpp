@@ -8,6 +8,7 @@
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
@@ -100,14 +101,22 @@ TEST_F(Images, leave_opencvs_settings_alone) {
 
 const std::string kNoImage =
     "it is no JPEG, PNG, WebP, BMP, TIFF, JPEG 2000, PBM, PGM or PPM, or OpenCV cannot decode it; store it "
-    "as JPEG "
-    "or PNG, or leave it out";
+    "as JPEG or PNG, or leave it out";
+
+std::string damaged_image(const std::string& pixels) {
+  return "its header says " + pixels +
+         " pixels, but OpenCV cannot decode them: it is damaged or cut short, or of a rare kind; restore it, "
+         "store it as JPEG or "
+         "PNG, or leave it out";
+}
 
 TEST_F(Images, that_do_not_decode_are_named) {
   const Bytes good = encoded(picture(24, 30, 3, 1), ".png");
   const Bytes text = {std::byte{'n'}, std::byte{'o'}};
   write({good, good, text});
   EXPECT_EQ(refusal(), "x.h5:/encoded: sample 2 does not decode: " + kNoImage);
+  write({good, Bytes(good.begin(), good.begin() + 60)});
+  EXPECT_EQ(refusal(), "x.h5:/encoded: sample 1 does not decode: " + damaged_image("24×30"));
   write({good, {}});
   EXPECT_EQ(refusal(),
             "x.h5:/encoded: sample 1 does not decode: it has no bytes; restore it, or leave it out");
@@ -131,9 +140,11 @@ TEST_F(Images, of_other_formats_are_not_given_to_opencv) {
   std::memcpy(dicom.data() + 128, "DICM", 4);
   Bytes webp_and_dicom = dicom;
   webp_and_dicom[0] = std::byte{0x2f};
-  for (const Bytes& image : {dicom, webp_and_dicom, encoded(picture(8, 8, 3, 1), ".ras")}) {
+  for (const auto& [image, problem] : {std::pair(dicom, kNoImage),
+                                       {webp_and_dicom, damaged_image("1×1")},
+                                       {encoded(picture(8, 8, 3, 1), ".ras"), kNoImage}}) {
     write({image});
-    EXPECT_EQ(refusal({}, false), "x.h5:/encoded: sample 0 does not decode: " + kNoImage);
+    EXPECT_EQ(refusal({}, false), "x.h5:/encoded: sample 0 does not decode: " + problem);
   }
 }
 

@@ -379,24 +379,5 @@ TEST(Hdf5Version, must_equal_that_of_the_headers) {
   EXPECT_THROW(check_hdf5_version(H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE + 1), VersionError);
 }
 
-// In static storage and assigned late: destroyed after libhdf5's exit handler has run.
-std::shared_ptr<H5File> global_file;
-
-TEST(StoreFileDeathTest, destruction_after_libhdf5_ended_prints_nothing) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        {
-          const TempDir dir;
-          { H5TestFile(dir / "x.h5").create({.shape = {3}}); }
-          global_file = H5File::open(dir / "x.h5");
-          std::vector<std::byte> row(1);
-          global_file->read_rows(global_file->describe("x"), 0, 1, row);
-        }
-        std::exit(0);
-      },
-      testing::ExitedWithCode(0), testing::Eq(""));
-}
-
 }  // namespace
 }  // namespace h5feed::test
