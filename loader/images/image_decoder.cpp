@@ -23,11 +23,10 @@ using Color = ImageTarget::Color;
 
 ImageError no_image_error(std::span<const std::byte> encoded) {
   if (const std::optional<ImageHeader> header = read_image_header(encoded)) {
-    return ImageError(
-        fmt::format("its header says {}×{} pixels, but OpenCV cannot decode them: it is damaged or cut "
-                    "short, or of a rare kind; "
-                    "restore it, store it as JPEG or PNG, or leave it out",
-                    header->height, header->width));
+    return ImageError(fmt::format(
+        "its header says {}×{} pixels, but OpenCV cannot decode them: it is damaged or cut short, or of a "
+        "rare kind; restore it, store it as JPEG or PNG, or leave it out",
+        header->height, header->width));
   }
   return ImageError(
       "it is no JPEG, PNG, WebP, BMP, TIFF, JPEG 2000, PBM, PGM or PPM, or OpenCV cannot decode it; "

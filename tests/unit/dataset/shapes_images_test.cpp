@@ -106,8 +106,7 @@ const std::string kNoImage =
 std::string damaged_image(const std::string& pixels) {
   return "its header says " + pixels +
          " pixels, but OpenCV cannot decode them: it is damaged or cut short, or of a rare kind; restore it, "
-         "store it as JPEG or "
-         "PNG, or leave it out";
+         "store it as JPEG or PNG, or leave it out";
 }
 
 TEST_F(Images, that_do_not_decode_are_named) {
