@@ -153,10 +153,8 @@ std::vector<std::uint64_t> chunk_rows_to_try(const RowShape& data, std::size_t m
   const std::uint64_t least_rows = kLeastBytes / data.row_bytes;
   const std::uint64_t most_rows =
       std::clamp<std::uint64_t>(kMostBytes / data.row_bytes, 1, std::max<std::uint64_t>(1, data.rows / 2));
-  std::vector<std::uint64_t> all;
-  for (const std::uint64_t rows : round_numbers(most_rows)) {
-    if (rows >= std::min(least_rows, most_rows / 2 + 1)) all.push_back(rows);
-  }
+  std::vector<std::uint64_t> all = round_numbers(most_rows);
+  std::erase_if(all, [least = std::min(least_rows, all.back())](std::uint64_t rows) { return rows < least; });
   std::vector<std::uint64_t> chosen;
   const std::size_t step = (all.size() + most - 1) / most;
   // Chooses from the largest down, so that the usual sizes are among them.

@@ -163,6 +163,22 @@ TEST(TuneModel, tries_round_sizes_from_small_to_large) {
   EXPECT_THAT(cli::chunk_rows_to_try(kData, 6), ElementsAre(1, 5, 20, 100, 500));
   EXPECT_THAT(cli::chunk_rows_to_try({.rows = 10, .row_bytes = 64 * kMiB}, 6), ElementsAre(1));
   EXPECT_THAT(cli::chunk_rows_to_try({.rows = 1, .row_bytes = 100}, 6), ElementsAre(1));
+  EXPECT_THAT(cli::chunk_rows_to_try({.rows = 90, .row_bytes = 8}, 6), ElementsAre(20));
+  for (const std::uint64_t row_bytes : {1, 8, 64, 784, 5462}) {
+    for (std::uint64_t rows = 1; rows < 20'000; ++rows)
+      ASSERT_FALSE(cli::chunk_rows_to_try({rows, row_bytes}, 6).empty()) << rows << " of " << row_bytes;
+  }
+}
+
+TEST(Tune, takes_data_of_few_rows) {
+  const TempDir dir;
+  for (const char* rows : {"2", "9", "90"}) {
+    ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", rows, "--shape", "3,8,8", "--force"})
+                  .exit_code,
+              0);
+    const ProgramResult result = run_program(dir.path(), {"tune", "a.h5", "--time-budget", "2s"});
+    EXPECT_EQ(result.exit_code, 0) << rows << ": " << result.err;
+  }
 }
 
 TEST(TuneSample, holds_whole_rows_spread_over_the_dataset) {
