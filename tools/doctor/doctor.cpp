@@ -35,6 +35,7 @@
 #include "tools/program/progress.hpp"
 #include "tools/program/table.hpp"
 #include "tools/storage/image_choice.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -135,6 +136,22 @@ std::optional<Fault> size_fault(const Examined& examined) {
        fmt::format("Dataset.open(..., images={{\"height\": {}, \"width\": {}}})", shape[1], shape[2])}};
 }
 
+// `check` decodes encoded images only if it is told their size.
+void name_image_size(const Examined& examined, std::vector<Fault>& faults) {
+  const std::vector<std::int64_t>& shape = examined.state().sample_shape;
+  const std::string& path = examined.state().data.info().path;
+  if (is_readable(faults) || shape.size() != 3 || !examined.settings.dataset.images.shapes.empty() ||
+      !open_isolated(examined.settings.file())->describe_ragged(path)) {
+    return;
+  }
+  for (Fault& fault : faults) {
+    if (fault.name != "damaged") continue;
+    fault.mend.front() =
+        fmt::format("h5feed check {} --image-size {}x{} --bad-list bad.tsv  # lists all that cannot be read",
+                    shell_word(examined.settings.file()), shape[1], shape[2]);
+  }
+}
+
 // Returns what is wrong with data whose epoch has failed before.
 Fault fault_of_reading(const Examined& examined) {
   if (auto sizes = size_fault(examined)) return std::move(*sizes);
@@ -167,6 +184,7 @@ Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
     add(checkup.faults, cache_fault(examined.state(), examined.options));
   }
   progress.hide();
+  name_image_size(examined, checkup.faults);
   if (is_readable(checkup.faults)) tune_storage(examined, budget, checkup.faults);
   if (!arguments.command.empty()) {
     say(fmt::format("running {} for at most {:.3g} s", printable(arguments.command.front()),

@@ -210,7 +210,7 @@ Fault damage_fault(const std::string& file, const std::string& what) {
       "damaged",
       what,
       {fmt::format("h5feed check {} --bad-list bad.tsv  # lists all that cannot be read", shell_word(file)),
-       "DataLoader(..., on_error=\"skip\")  # trains without it"}};
+       "DataLoader(..., on_error=\"skip\")  # trains without it, if no more than max_bad_share is damaged"}};
 }
 
 std::vector<Fault> file_faults(const DatasetState& dataset, const ResolvedOptions& options) {

@@ -72,6 +72,11 @@ TEST_F(DoctorImages, that_are_damaged_are_said_to_be_so) {
   EXPECT_EQ(finding.at("finding"), "damaged");
   EXPECT_THAT(finding.at("what").get<std::string>(),
               HasSubstr("its header says 12×16 pixels, but OpenCV cannot decode them"));
+  EXPECT_EQ(finding.at("mend").at(0),
+            "h5feed check a.h5 --image-size 12x16 --bad-list bad.tsv  # lists all that cannot be read");
+  const ProgramResult check =
+      run_program(dir_.path(), {"check", "a.h5", "--image-size", "12x16", "--bad-list", "bad.tsv"});
+  EXPECT_THAT(check.out, HasSubstr("1 corrupt"));
 }
 #endif
 
