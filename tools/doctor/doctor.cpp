@@ -19,6 +19,7 @@
 #include "base/system_limits.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
+#include "store/read/joined_reader.hpp"
 #include "tools/doctor/examined.hpp"
 #include "tools/doctor/file_faults.hpp"
 #include "tools/doctor/loader_faults.hpp"
@@ -136,14 +137,18 @@ std::optional<Fault> size_fault(const Examined& examined) {
        fmt::format("Dataset.open(..., images={{\"height\": {}, \"width\": {}}})", shape[1], shape[2])}};
 }
 
+// Whether the samples are encoded images; of several files, the first stands for all.
+bool are_encoded_images(const DatasetState& dataset) {
+  if (dataset.sample_shape.size() != 3 || !dataset.options.images.shapes.empty()) return false;
+  const auto parts = dataset.data.reader->parts();
+  const DatasetInfo& info = parts.empty() ? dataset.data.info() : parts.front().reader->info();
+  return open_isolated(info.file)->describe_ragged(info.path).has_value();
+}
+
 // `check` decodes encoded images only if it is told their size.
 void name_image_size(const Examined& examined, std::vector<Fault>& faults) {
+  if (is_readable(faults) || !are_encoded_images(examined.state())) return;
   const std::vector<std::int64_t>& shape = examined.state().sample_shape;
-  const std::string& path = examined.state().data.info().path;
-  if (is_readable(faults) || shape.size() != 3 || !examined.settings.dataset.images.shapes.empty() ||
-      !open_isolated(examined.settings.file())->describe_ragged(path)) {
-    return;
-  }
   for (Fault& fault : faults) {
     if (fault.name != "damaged") continue;
     fault.mend.front() =
