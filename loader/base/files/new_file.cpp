@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/files/random_name.hpp"
+#include "base/files/temporary_file.hpp"
 
 namespace h5feed {
 namespace {
@@ -27,6 +27,8 @@ NewFile::NewFile(std::filesystem::path target)
     error_ = last_error();
     return;
   }
+  hold_temporary(file_.get(), temporary_);
+  remove_abandoned_temporaries(target_);
   // Renaming would replace a device, such as /dev/null, by a file.
   std::error_code none;
   const std::filesystem::file_status status = std::filesystem::status(target_, none);

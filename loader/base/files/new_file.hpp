@@ -15,7 +15,8 @@ namespace h5feed {
 /// first error the other calls do nothing.
 class NewFile {
  public:
-  /// Creates the temporary file. An error if the target is a folder, a device or a pipe.
+  /// Creates the temporary file, and removes those that killed processes left of this target. An error if the
+  /// target is a folder, a device or a pipe.
   explicit NewFile(std::filesystem::path target);
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;

@@ -147,6 +147,7 @@ H5Writer::H5Writer(std::filesystem::path target, bool overwrite)
     access.setLibverBounds(H5F_LIBVER_EARLIEST, H5F_LIBVER_V18);
     read_unused_bits(access);
     const H5::H5File file(state_->staged.temporary().string(), H5F_ACC_EXCL, creation, access);
+    state_->staged.reserve(kMetadataRoomBytes);
     state_->file = retain(file);
   } catch (const H5::Exception&) {
     state_->fail(session, "cannot be created");
@@ -167,6 +168,7 @@ H5Writer::H5Writer(std::filesystem::path target, bool overwrite, const H5File& l
       limit_metadata_cache(access);
       read_unused_bits(access);
       const H5::H5File file(state_->staged.temporary().string(), H5F_ACC_EXCL, creation, access);
+      state_->staged.reserve(kMetadataRoomBytes);
       state_->file = retain(file);
     } catch (const H5::Exception&) {
       state_->fail(session, "cannot be created");

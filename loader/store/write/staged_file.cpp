@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,7 +15,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/files/file_descriptor.hpp"
-#include "base/files/random_name.hpp"
+#include "base/files/temporary_file.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -56,11 +57,6 @@ std::filesystem::path behind_link(std::filesystem::path path) {
                                 error.message()));
   }
   return target;
-}
-
-void sync_to_storage(const std::filesystem::path& path, int flags, const std::filesystem::path& target) {
-  const FileDescriptor fd(::open(path.c_str(), flags | O_CLOEXEC));
-  if (!fd.valid() || ::fsync(fd.get()) != 0) fail(target, "make it durable", errno);
 }
 
 }  // namespace
@@ -123,19 +119,26 @@ void StagedFile::probe(std::uint64_t bytes) const {
   const int error = bytes == 0 ? 0 : claim_storage(fd.get(), 0, bytes);
   ::unlink(temporary_.c_str());
   if (error != 0) throw_full(target_, bytes, error);
+  remove_abandoned_temporaries(target_);
+}
+
+void StagedFile::hold() {
+  if (file_.valid()) return;
+  file_ = FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file_.valid()) fail(target_, "open the temporary file", errno);
+  hold_temporary(file_.get(), temporary_);
 }
 
 void StagedFile::reserve(std::uint64_t bytes) {
   // Claims ahead in large steps, for few calls and long extents; if that fails, claims only what is needed.
   if (bytes <= reserved_bytes_) return;
-  const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd.valid()) fail(target_, "open the temporary file", errno);
+  hold();
   const std::uint64_t ahead = (bytes + kStep - 1) / kStep * kStep;
-  if (claim_storage(fd.get(), 0, ahead) == 0) {
+  if (claim_storage(file_.get(), 0, ahead) == 0) {
     reserved_bytes_ = ahead;
     return;
   }
-  if (const int error = claim_storage(fd.get(), 0, bytes); error != 0) throw_full(target_, bytes, error);
+  if (const int error = claim_storage(file_.get(), 0, bytes); error != 0) throw_full(target_, bytes, error);
   reserved_bytes_ = bytes;
 }
 
@@ -143,18 +146,19 @@ void StagedFile::wrote(std::uint64_t bytes) noexcept {
   unsent_bytes_ += bytes;
   if (unsent_bytes_ < 3 * kStep) return;
   unsent_bytes_ = 0;
-  const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
-  // If this fails, commit() has more to wait for. Covers the whole file: libhdf5 chooses where it writes, and
-  // pages that are clean or in writeback cost nothing.
-  ::sync_file_range(fd.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+  // If this fails, or nothing was reserved, commit() has more to wait for. Covers the whole file: libhdf5
+  // chooses where it writes, and pages that are clean or in writeback cost nothing.
+  ::sync_file_range(file_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 void StagedFile::commit() {
+  hold();
   // Releases the space reserved beyond the end.
-  std::error_code error;
-  std::filesystem::resize_file(temporary_, std::filesystem::file_size(temporary_, error), error);
-  if (error) fail(target_, "finish it", error.value());
-  sync_to_storage(temporary_, O_RDONLY, target_);
+  struct stat status = {};
+  if (::fstat(file_.get(), &status) != 0 || ::ftruncate(file_.get(), status.st_size) != 0) {
+    fail(target_, "finish it", errno);
+  }
+  if (::fsync(file_.get()) != 0) fail(target_, "make it durable", errno);
   // The target may have been created in the meantime; not every file system can refuse that atomically.
   const unsigned flags = overwrite_ ? 0 : RENAME_NOREPLACE;
   int result = ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), flags);
@@ -164,7 +168,8 @@ void StagedFile::commit() {
   if (result != 0 && errno == EEXIST) fail_existing(target_);
   if (result != 0) fail(target_, "rename the finished file", errno);
   committed_ = true;
-  sync_to_storage(directory_of(target_), O_RDONLY | O_DIRECTORY, target_);
+  const FileDescriptor folder(::open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid() || ::fsync(folder.get()) != 0) fail(target_, "make it durable", errno);
 }
 
 }  // namespace h5feed

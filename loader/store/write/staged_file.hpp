@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/byte_units.hpp"
+#include "base/files/file_descriptor.hpp"
 
 namespace h5feed {
 
@@ -20,8 +21,8 @@ int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 /// Throws FileError that explains an error of `claim_storage` for `bytes` of `file`.
 [[noreturn]] void throw_full(const std::filesystem::path& file, std::uint64_t bytes, int error);
 
-/// A temporary name next to a target (`temporary_beside`), under which the caller creates the file. Not
-/// thread-safe.
+/// A temporary name next to a target (`temporary_beside`), under which the caller creates the file. From the
+/// first `reserve`, or else `commit`, the file is held (`hold_temporary`). Not thread-safe.
 class StagedFile {
  public:
   /// Chooses the temporary name. If the target is a link, the file it points to is replaced, not the link.
@@ -39,7 +40,8 @@ class StagedFile {
   const std::filesystem::path& temporary() const noexcept { return temporary_; }
 
   /// Creates the temporary file, claims storage for its first `bytes` and removes it, to detect missing space
-  /// or permissions before work begins. Throws FileError.
+  /// or permissions before work begins. Removes what killed processes left of this target
+  /// (`remove_abandoned_temporaries`). Throws FileError.
   void probe(std::uint64_t bytes) const;
 
   /// Claims storage for the first `bytes` of the temporary file, which must exist, without changing its size,
@@ -56,9 +58,13 @@ class StagedFile {
   void commit();
 
  private:
+  // Opens the temporary file and holds it. Throws FileError.
+  void hold();
+
   const std::filesystem::path target_;
   const std::filesystem::path temporary_;
   const bool overwrite_;
+  FileDescriptor file_;
   std::uint64_t reserved_bytes_ = 0;
   std::uint64_t unsent_bytes_ = 0;  // Written since the last writeback
   bool committed_ = false;

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/files/temporary_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
+#include <exception>
+#include <random>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/files/file_descriptor.hpp"
+#include "base/files/storage_kind.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::size_t kDigits = 12;
+// Between the creation of a file and hold_temporary, which comes within microseconds, nothing holds it.
+constexpr std::time_t kYoungestSeconds = 1;
+
+std::string prefix_of(const std::filesystem::path& target) {
+  return fmt::format(".{}.tmp-", target.filename().string());
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& target) {
+  return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+}
+
+bool is_temporary(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix) || name.size() != prefix.size() + kDigits) return false;
+  return name.substr(prefix.size()).find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// True also where it cannot be told, for want of memory.
+bool is_remote(const std::filesystem::path& file) noexcept {
+  try {
+    return storage_kind(file).remote;
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+bool lock_whole(int fd) noexcept {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+void remove_if_abandoned(const std::filesystem::path& file) noexcept {
+  const FileDescriptor fd(::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status = {};
+  if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return;
+  const bool own = S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+  if (!own || ::time(nullptr) - status.st_mtim.tv_sec <= kYoungestSeconds) return;
+  if (lock_whole(fd.get())) ::unlink(file.c_str());
+}
+
+}  // namespace
+
+std::filesystem::path temporary_beside(const std::filesystem::path& target) {
+  std::random_device source("/dev/urandom");
+  const std::uint64_t high = source();
+  const std::uint64_t both = high << 32 | source();
+  return target.parent_path() / fmt::format("{}{:0{}x}", prefix_of(target), both >> 16, kDigits);
+}
+
+void hold_temporary(int fd, const std::filesystem::path& file) noexcept {
+  if (!is_remote(file)) lock_whole(fd);
+}
+
+void remove_abandoned_temporaries(const std::filesystem::path& target) noexcept {
+  try {
+    const std::filesystem::path folder = folder_of(target);
+    const std::string prefix = prefix_of(target);
+    std::vector<std::filesystem::path> found;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+      if (is_temporary(entry->path().filename().string(), prefix)) found.push_back(entry->path());
+    }
+    if (!found.empty() && !is_remote(folder)) std::ranges::for_each(found, remove_if_abandoned);
+  } catch (const std::exception&) {  // no memory for the names: a later process removes them
+  }
+}
+
+}  // namespace h5feed
