@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of `bench` as options on the command line.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
@@ -13,11 +14,17 @@
 #include "h5feed/error.hpp"
 #include "tools/bench/settings.hpp"
 #include "tools/program/options_json.hpp"
+#include "tools/program/table.hpp"
 
 namespace h5feed::cli {
 namespace {
 
 constexpr std::uint64_t kMostRuns = 1000;
+
+// Stands for the option of the file, which is typed without one.
+constexpr const char* kFile = "FILE";
+
+bool is_flag(const BenchField& field) { return field.type.empty() && field.option != kFile; }
 
 using Text = const std::string&;
 using Parse = std::function<void(BenchSettings& settings, Text option, Text text)>;
@@ -80,7 +87,7 @@ void add_named_field(BenchSettings& settings, Text option, Text text) {
 
 const std::vector<BenchField>& dataset_fields() {
   static const std::vector<BenchField> fields = {
-      field({"file", "FILE", "", "HDF5 file; not needed with --config"},
+      field({"file", kFile, "", "HDF5 file; not needed with --config"},
             [](auto& settings, Text, Text text) { settings.dataset.files = {text}; }),
       field({"data", "--data", "PATH", "Dataset of samples; default: the only one that looks like images"},
             [](auto& settings, Text, Text text) { settings.dataset.data = text; }),
@@ -200,7 +207,7 @@ const std::vector<BenchField>& loader_fields() {
 
 void TypedSettings::add_option(CLI::App& command, const BenchField& field) {
   std::vector<std::string>& typed = texts[field.key];
-  if (field.type.empty() && field.option != "FILE") {
+  if (is_flag(field)) {
     command.add_flag_callback(
         field.option, [&typed] { typed = {""}; }, field.help);
     return;
@@ -222,6 +229,23 @@ void TypedSettings::add_config_options(CLI::App& command) {
 
 void TypedSettings::drop_empty() {
   std::erase_if(texts, [](const auto& entry) { return entry.second.empty(); });
+}
+
+std::string TypedSettings::words() const {
+  std::vector<std::string> words;
+  for (const auto* const fields : {&dataset_fields(), &loader_fields()}) {
+    for (const BenchField& field : *fields) {
+      const auto typed = texts.find(field.key);
+      if (typed == texts.end()) continue;
+      for (const std::string& text : typed->second) {
+        if (field.option != kFile) words.push_back(field.option);
+        if (!is_flag(field)) words.push_back(shell_word(text));
+      }
+    }
+  }
+  if (!config.empty()) words.push_back("--config " + shell_word(config));
+  for (const std::string& text : set) words.push_back("--set " + shell_word(text));
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 BenchSettings TypedSettings::applied_to(BenchSettings settings) const {

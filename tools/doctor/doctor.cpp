@@ -8,7 +8,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,10 +18,10 @@
 #include "base/system_limits.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "store/read/joined_reader.hpp"
 #include "tools/doctor/examined.hpp"
 #include "tools/doctor/file_faults.hpp"
 #include "tools/doctor/loader_faults.hpp"
+#include "tools/doctor/reading_faults.hpp"
 #include "tools/doctor/report.hpp"
 #include "tools/doctor/speed.hpp"
 #include "tools/doctor/trial_run.hpp"
@@ -30,13 +29,10 @@
 #include "tools/measure/time_budget.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
-#include "tools/program/interrupt.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/table.hpp"
-#include "tools/storage/image_choice.hpp"
-#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -87,83 +83,11 @@ bool is_readable(const std::vector<Fault>& faults) {
       faults, [](const Fault& fault) { return fault.name == "damaged" || fault.name == "image_sizes"; });
 }
 
-// How an epoch ended: with an error, after so many batches, or without one.
-struct EpochEnd {
-  std::string error = {};
-  std::int64_t batches = 0;
-};
-
-// Reads the first batches of an epoch.
-EpochEnd read_batches(const Dataset& dataset, const Examined& examined, std::int64_t most) {
-  const ScopedLogSink quiet(ignore_log);
-  EpochEnd end;
-  try {
-    DataLoader loader(dataset, loader_options(examined.settings, examined.num_workers));
-    for (; end.batches < most && loader.next(); ++end.batches) check_interrupted();
-  } catch (const Error& error) {
-    end.error = error.what();
-  }
-  return end;
-}
-
-EpochEnd read_epoch(const Examined& examined) {
-  return read_batches(examined.dataset, examined, std::numeric_limits<std::int64_t>::max());
-}
-
-// Encoded images are read as if they had the size of the first one: if that is why an epoch fails, it goes on
-// with all scaled to that size.
-std::optional<Fault> size_fault(const Examined& examined) {
-  const std::vector<std::int64_t>& shape = examined.state().sample_shape;
-  DatasetOptions scaled = examined.settings.dataset;
-  if (shape.size() != 3 || scaled.images.height != 0) return std::nullopt;
-  const EpochEnd end = read_epoch(examined);
-  if (end.error.empty()) return std::nullopt;
-  scaled.images.height = shape[1];
-  scaled.images.width = shape[2];
-  try {
-    const Dataset dataset = open_dataset(scaled, "doctor");
-    if (!read_batches(dataset, examined, end.batches + 1).error.empty()) return std::nullopt;
-  } catch (const Error&) {
-    return std::nullopt;  // for example, the samples are no encoded images
-  }
-  std::string target;
-  if (!scaled.target.empty()) target = " --target " + shell_word(scaled.target);
-  return Fault{
-      Severity::serious,
-      "image_sizes",
-      fmt::format("{}: the images differ in size, and a batch has images of one", printable(scaled.data)),
-      {fmt::format("h5feed doctor {} --data {}{} --image-size {}x{}  # scales all to the size of the first",
-                   shell_word(examined.settings.file()), shell_word(scaled.data), target, shape[1], shape[2]),
-       fmt::format("Dataset.open(..., images={{\"height\": {}, \"width\": {}}})", shape[1], shape[2])}};
-}
-
-// Whether the samples are encoded images; of several files, the first stands for all.
-bool are_encoded_images(const DatasetState& dataset) {
-  if (dataset.sample_shape.size() != 3 || !dataset.options.images.shapes.empty()) return false;
-  const auto parts = dataset.data.reader->parts();
-  const DatasetInfo& info = parts.empty() ? dataset.data.info() : parts.front().reader->info();
-  return open_isolated(info.file)->describe_ragged(info.path).has_value();
-}
-
-// `check` decodes encoded images only if it is told their size.
-void name_image_size(const Examined& examined, std::vector<Fault>& faults) {
-  if (is_readable(faults) || !are_encoded_images(examined.state())) return;
-  const std::vector<std::int64_t>& shape = examined.state().sample_shape;
-  for (Fault& fault : faults) {
-    if (fault.name != "damaged") continue;
-    fault.mend.front() =
-        fmt::format("h5feed check {} --image-size {}x{} --bad-list bad.tsv  # lists all that cannot be read",
-                    shell_word(examined.settings.file()), shape[1], shape[2]);
-  }
-}
-
-// Returns what is wrong with data whose epoch has failed before.
-Fault fault_of_reading(const Examined& examined) {
-  if (auto sizes = size_fault(examined)) return std::move(*sizes);
-  const std::string error = read_epoch(examined).error;
-  return damage_fault(
-      examined.settings.file(),
-      error.empty() ? "the loader failed while it was measured; its message is above" : error);
+// Returns what is wrong with data that could not be measured.
+Fault fault_of_failure(const Examined& examined) {
+  if (auto fault = reading_fault(examined)) return *std::move(fault);
+  return damage_fault(examined.state(), examined.settings.file(),
+                      "the loader failed while it was measured; its message is above");
 }
 
 // The share of the time that measuring the settings takes is small, but enough for a stable figure.
@@ -177,19 +101,21 @@ Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
   const Examined& examined = checkup.examined;
   checkup.faults = file_faults(examined.state(), examined.options);
   if (!is_readable(checkup.faults)) {
-    if (auto sizes = size_fault(examined)) checkup.faults = {std::move(*sizes)};
+    // The size of images may be why one of them could not be read.
+    if (are_encoded_images(examined.state())) {
+      if (auto fault = reading_fault(examined)) checkup.faults = {std::move(*fault)};
+    }
   } else {
     std::optional<Speed> with_auto;
     checkup.speed = measure_speed(examined.settings, examined.num_workers, time_to_measure(budget), progress);
     if (checkup.speed && examined.num_workers == 0)
       with_auto = measure_speed(examined.settings, kAuto, time_to_measure(budget), progress);
-    if (!checkup.speed) checkup.faults.insert(checkup.faults.begin(), fault_of_reading(examined));
+    if (!checkup.speed) checkup.faults.insert(checkup.faults.begin(), fault_of_failure(examined));
     add(checkup.faults, core_fault(examined.limits, examined.num_workers));
     add(checkup.faults, worker_fault(examined.num_workers, checkup.speed, with_auto));
     add(checkup.faults, cache_fault(examined.state(), examined.options));
   }
   progress.hide();
-  name_image_size(examined, checkup.faults);
   if (is_readable(checkup.faults)) tune_storage(examined, budget, checkup.faults);
   if (!arguments.command.empty()) {
     say(fmt::format("running {} for at most {:.3g} s", printable(arguments.command.front()),

@@ -96,13 +96,15 @@ Examined examine(const TypedSettings& typed, const std::string& num_workers, con
     ResolvedOptions options = resolve(loader_options(settings, workers), *DatasetAccess::state(dataset),
                                       nullptr, limits, MemoryClaim::foreseen)
                                   .options;
-    return Examined{.limits = limits,
-                    .settings = std::move(settings),
-                    .num_workers = workers,
-                    .supposed = supposed,
-                    .others = others,
-                    .dataset = dataset,
-                    .options = options};
+    return Examined{
+        .limits = limits,
+        .settings = std::move(settings),
+        .num_workers = workers,
+        .typed = num_workers.empty() ? typed.words() : typed.words() + " --num-workers " + num_workers,
+        .supposed = supposed,
+        .others = others,
+        .dataset = dataset,
+        .options = options};
   });
 }
 

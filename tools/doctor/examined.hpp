@@ -17,6 +17,7 @@ struct Examined {
   SystemLimits limits;
   BenchSettings settings;        ///< as typed or configured, or those that doctor supposes
   std::int64_t num_workers = 0;  ///< `kAuto`, or a number
+  std::string typed = {};        ///< file and settings as words of a shell, to give again
   bool supposed = false;         ///< no setting of the loader was given
   std::string others =
       {};  ///< options that name the next best dataset of the file; empty: no choice was made

@@ -20,6 +20,7 @@
 #include "store/hdf5/h5_file.hpp"
 #include "store/index/index_damage.hpp"
 #include "store/read/joined_reader.hpp"
+#include "tools/doctor/reading_faults.hpp"
 #include "tools/info/shapes.hpp"
 #include "tools/measure/decode_speed.hpp"
 #include "tools/program/table.hpp"
@@ -154,19 +155,19 @@ std::string damage_of(const DatasetInfo& info, const ChunkReader& reader) {
   }
 }
 
-void add_faults(const ChunkReader& reader, bool tiled, std::vector<Fault>& faults) {
+void add_faults(const DatasetState& dataset, const ChunkReader& reader, std::vector<Fault>& faults) {
   // Files and groups that are joined are written alike: the first stands for them.
   if (const auto parts = reader.parts(); !parts.empty()) {
-    add_faults(*parts.front().reader, tiled, faults);
+    add_faults(dataset, *parts.front().reader, faults);
     return;
   }
   const DatasetInfo& info = reader.info();
   if (const std::string damage = damage_of(info, reader); !damage.empty()) {
-    faults.push_back(damage_fault(info.file, damage));
+    faults.push_back(damage_fault(dataset, info.file, damage));
     return;
   }
   if (info.total_bytes() < kSmallBytes) return;
-  const bool by_tiles = tiled || suggested_tile(info).has_value();
+  const bool by_tiles = dataset.tiling || suggested_tile(info).has_value();
   const std::vector<StorageFault> found = storage_faults(info, &reader);
   const bool unset = std::ranges::any_of(
       found, [](const StorageFault& fault) { return fault.mistake == StorageMistake::unset_chunks; });
@@ -204,22 +205,13 @@ std::optional<Fault> network_storage(const DatasetState& dataset, const Resolved
 
 }  // namespace
 
-Fault damage_fault(const std::string& file, const std::string& what) {
-  return {
-      Severity::serious,
-      "damaged",
-      what,
-      {fmt::format("h5feed check {} --bad-list bad.tsv  # lists all that cannot be read", shell_word(file)),
-       "DataLoader(..., on_error=\"skip\")  # trains without it, if no more than max_bad_share is damaged"}};
-}
-
 std::vector<Fault> file_faults(const DatasetState& dataset, const ResolvedOptions& options) {
   std::vector<Fault> faults;
   for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
     const Field* const field = dataset.field(number);
     // Rows of sparse matrices have no chunks of their own.
     if (field == nullptr || field->is_resident() || (number == kData && dataset.sparse)) continue;
-    add_faults(*field->reader, dataset.tiling.has_value(), faults);
+    add_faults(dataset, *field->reader, faults);
   }
   if (auto network = network_storage(dataset, options)) faults.push_back(std::move(*network));
   return faults;

@@ -2,7 +2,6 @@
 // Faults of a file: damage, how its samples are stored, and where it lies.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
@@ -10,9 +9,6 @@
 #include "tools/doctor/fault.hpp"
 
 namespace h5feed::cli {
-
-/// Returns the fault of a file that cannot be read whole; `what` is the error.
-Fault damage_fault(const std::string& file, const std::string& what);
 
 /// Returns the faults of the samples and of those fields that are not read whole at open, causes before
 /// effects. Reads a few chunks of each. `options` are those of the loader that reads them. Blocks. Throws

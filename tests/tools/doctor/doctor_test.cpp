@@ -278,6 +278,20 @@ TEST_F(Doctor, names_damage_with_the_error) {
   EXPECT_THAT(result["findings"][0]["what"].get<std::string>(), StartsWith("train.h5:/images: "));
 }
 
+TEST_F(Doctor, names_damage_in_any_of_several_files) {
+  for (const char* const name : {"part-1.h5", "part-2.h5"}) {
+    write({.filters = {gzip_filter(4)}});
+    std::filesystem::rename(dir_ / "train.h5", dir_ / name);
+  }
+  std::vector<std::byte> bytes = file_bytes(dir_ / "part-2.h5");
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), 500, std::byte{0x5a});
+  replace_file(dir_ / "part-2.h5", bytes);
+  const Json result = diagnose({"part-*.h5"}, 1);
+  ASSERT_FALSE(result["findings"].empty());
+  EXPECT_EQ(result["findings"][0]["finding"], "damaged");
+  EXPECT_THAT(result["findings"][0]["what"].get<std::string>(), StartsWith("part-2.h5:/images: "));
+}
+
 TEST_F(Doctor, refuses_what_it_cannot_examine_in_one_line) {
   std::ofstream(dir_ / "no.h5") << "no HDF5 file";
   write({});

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/doctor/reading_faults.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "h5feed/data_loader.hpp"
+#include "h5feed/error.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "store/read/joined_reader.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/program/table.hpp"
+#include "tools/storage/image_choice.hpp"
+#include "tools/storage/isolated.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+// How an epoch ended: with an error, after so many batches, or without one.
+struct EpochEnd {
+  std::string error = {};
+  std::int64_t batches = 0;
+};
+
+// Reads the first batches of an epoch.
+EpochEnd read_batches(const Dataset& dataset, const Examined& examined,
+                      std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  const ScopedLogSink quiet(ignore_log);
+  EpochEnd end;
+  try {
+    DataLoader loader(dataset, loader_options(examined.settings, examined.num_workers));
+    for (; end.batches < most && loader.next(); ++end.batches) check_interrupted();
+  } catch (const Error& error) {
+    end.error = error.what();
+  }
+  return end;
+}
+
+// Encoded images are read as if they had the size of the first one. If that is why an epoch fails, its batch
+// of that error is read once all are scaled to that size.
+bool differ_in_size(const Examined& examined, const EpochEnd& end) {
+  DatasetOptions scaled = examined.settings.dataset;
+  if (scaled.images.height != 0 || !are_encoded_images(examined.state())) return false;
+  const std::vector<std::int64_t>& shape = examined.state().sample_shape;
+  scaled.images.height = shape[1];
+  scaled.images.width = shape[2];
+  return read_batches(open_dataset(scaled, "doctor"), examined, end.batches + 1).error.empty();
+}
+
+Fault size_fault(const Examined& examined) {
+  const std::vector<std::int64_t>& shape = examined.state().sample_shape;
+  return {Severity::serious,
+          "image_sizes",
+          fmt::format("{}: the images differ in size, and a batch has images of one",
+                      printable(examined.settings.dataset.data)),
+          {fmt::format("h5feed doctor {} --image-size {}x{}  # scales all to the size of the first",
+                       examined.typed, shape[1], shape[2]),
+           fmt::format("Dataset.open(..., images={{\"height\": {}, \"width\": {}}})", shape[1], shape[2])}};
+}
+
+// `check` decodes encoded images only if it is told their size.
+std::string size_option(const DatasetState& dataset) {
+  if (!are_encoded_images(dataset)) return {};
+  return fmt::format(" --image-size {}x{}", dataset.sample_shape[1], dataset.sample_shape[2]);
+}
+
+}  // namespace
+
+bool are_encoded_images(const DatasetState& dataset) {
+  if (dataset.sample_shape.size() != 3 || !dataset.options.images.shapes.empty()) return false;
+  const auto parts = dataset.data.reader->parts();
+  const DatasetInfo& info = parts.empty() ? dataset.data.info() : parts.front().reader->info();
+  return open_isolated(info.file)->describe_ragged(info.path).has_value();
+}
+
+Fault damage_fault(const DatasetState& dataset, const std::string& file, const std::string& what) {
+  return {
+      Severity::serious,
+      "damaged",
+      what,
+      {fmt::format("h5feed check {}{} --bad-list bad.tsv  # lists all that cannot be read", shell_word(file),
+                   size_option(dataset)),
+       "DataLoader(..., on_error=\"skip\")  # trains without it, if no more than max_bad_share is damaged"}};
+}
+
+std::optional<Fault> reading_fault(const Examined& examined) {
+  const EpochEnd end = read_batches(examined.dataset, examined);
+  if (end.error.empty()) return std::nullopt;
+  if (differ_in_size(examined, end)) return size_fault(examined);
+  return damage_fault(examined.state(), examined.settings.file(), end.error);
+}
+
+}  // namespace h5feed::cli
