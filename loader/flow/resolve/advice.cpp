@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/byte_units.hpp"
 #include "base/unit_range.hpp"
@@ -35,6 +36,13 @@ struct Visits {
   double found = 0;
 
   Visits(const ChunkGroups& groups, double in_play, double batch, double held) {
+    if (in_play == 1 && groups.parts == 1) {
+      // The first visit, and one for each batch that ends within the chunk: rows / batch end in the average
+      // chunk, gcd(rows, batch) / batch of them at its border.
+      const auto samples = static_cast<std::uint64_t>(std::llround(batch));
+      per_epoch = 1 + static_cast<double>(groups.rows - std::gcd(groups.rows, samples)) / batch;
+      return;  // a cache finds the one chunk only if it can hold it
+    }
     // A batch draws its rows from the chunks in play and visits each chunk it has a row of once. A visit
     // finds the chunk if LRU still holds it; on average, half of the chunks this batch visits are newer and
     // occupy room without being visited again.

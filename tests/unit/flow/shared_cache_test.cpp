@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
@@ -221,6 +222,19 @@ TEST_F(SharedCache, preloading_leaves_a_damaged_chunk_to_its_batch) {
   }
   EXPECT_EQ(failed, 1);
   EXPECT_EQ(delivered, 9);
+}
+
+// A chunk in which a batch ends is decoded for both where the cache holds none.
+TEST_F(SharedCache, that_holds_no_chunk_is_foretold_for_batches_that_end_within_chunks) {
+  const test::CapturedLog quiet;
+  for (const auto& [batch_size, decodes] : {std::pair(4, 3.0), {10, 1.0}, {16, 1.5}, {30, 1.0}}) {
+    SCOPED_TRACE(batch_size);
+    DataLoader loader(dataset_, {.batch_size = batch_size, .cache_bytes = kChunk / 2});
+    EXPECT_EQ(loader.plan().decodes_per_chunk, decodes);
+    while (loader.next()) {
+    }
+    EXPECT_EQ(static_cast<double>(loader.stats().chunk_loads) / 10, decodes);
+  }
 }
 
 TEST_F(SharedCache, is_foretold_before_the_run) {
