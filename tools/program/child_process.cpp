@@ -133,6 +133,11 @@ ChildResult run_self(const std::vector<std::string>& arguments, const std::funct
   return run("/proc/self/exe", arguments, std::nullopt, tick);
 }
 
-void follow_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
+void follow_parent() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // A parent that was killed before left the output without a reader.
+  pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  if (::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0) ::_exit(1);
+}
 
 }  // namespace h5feed::cli

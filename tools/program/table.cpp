@@ -30,6 +30,21 @@ std::string markdown_cell(const std::string& text) {
   return escaped;
 }
 
+// Returns a number such as "94,964" (`format_count`) without the commas, and any other text as it is.
+std::string without_commas(const std::string& text) {
+  constexpr std::size_t kGroup = 3;
+  const std::size_t first = text.find(',');
+  if (first == 0 || first > kGroup) return text;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool comma = i >= first && (i - first) % (kGroup + 1) == 0;
+    if (comma ? text[i] != ',' : text[i] < '0' || text[i] > '9') return text;
+  }
+  if ((text.size() - first) % (kGroup + 1) != 0) return text;
+  std::string number = text;
+  std::erase(number, ',');
+  return number;
+}
+
 std::string csv_line(const std::vector<std::string>& cells) {
   std::string line;
   for (std::size_t i = 0; i < cells.size(); ++i) line += (i == 0 ? "" : ",") + csv_cell(cells[i]);
@@ -116,7 +131,12 @@ std::string Table::to_text() const {
 
 std::string Table::to_csv() const {
   std::string text = csv_line(names());
-  for (const auto& row : rows_) text += csv_line(row);
+  for (std::vector<std::string> row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (columns_[i].right) row[i] = without_commas(row[i]);
+    }
+    text += csv_line(row);
+  }
   return text;
 }
 

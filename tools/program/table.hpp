@@ -34,7 +34,8 @@ class Table {
   /// Returns one row as `to_text` prints it, with the widths of the rows added so far.
   std::string row_text(std::size_t row) const;
 
-  /// Returns the table as CSV (RFC 4180), with LF as line ends.
+  /// Returns the table as CSV (RFC 4180), with LF as line ends; numbers of right-aligned columns without the
+  /// commas between thousands.
   std::string to_csv() const;
   /// Returns the table as GitHub-flavoured Markdown.
   std::string to_markdown() const;

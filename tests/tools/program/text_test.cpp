@@ -103,6 +103,17 @@ TEST(Table, quotes_what_csv_and_markdown_would_misread) {
   EXPECT_EQ(table.to_markdown(), "| a | b |\n|---|---:|\n| x,\"y\" | p\\|q |\n");
 }
 
+TEST(Table, has_numbers_in_csv_that_other_programs_read) {
+  Table table({{"text"}, {"number", true}});
+  for (const char* const cell :
+       {"94,964", "1,234,567", "7", "1.5", "12 MiB", "1,2", "1234,567", ",000", "1,000 %", "1,000,", "-"})
+    table.add_row({"1,000", cell});
+  EXPECT_EQ(table.to_csv(),
+            "text,number\n\"1,000\",94964\n\"1,000\",1234567\n\"1,000\",7\n\"1,000\",1.5\n\"1,000\",12 MiB\n"
+            "\"1,000\",\"1,2\"\n\"1,000\",\"1234,567\"\n\"1,000\",\",000\"\n\"1,000\",\"1,000 %\"\n"
+            "\"1,000\",\"1,000,\"\n\"1,000\",-\n");
+}
+
 TEST(Table, control_characters_of_a_file_do_not_reach_the_terminal) {
   EXPECT_EQ(printable("/a\x1b[31m\n×"), "/a?[31m?×");
 }

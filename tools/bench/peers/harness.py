@@ -28,6 +28,7 @@ import importlib.metadata
 import json
 import multiprocessing
 import os
+import select
 import signal
 import sys
 import time
@@ -211,6 +212,10 @@ def follow_parent():
     pr_set_pdeathsig = 1
     with contextlib.suppress(Exception):
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    output = select.poll()
+    output.register(1, 0)
+    if any(event & select.POLLERR for _, event in output.poll(0)):
+        os._exit(1)  # a program that was killed before left the output without a reader
 
 
 def main(peer, open_data=h5py_rows.open_h5py, arguments=None):
