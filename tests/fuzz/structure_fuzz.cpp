@@ -10,7 +10,7 @@
 #include "fuzz/fuzz_target.hpp"
 #include "fuzz/input_source.hpp"
 #include "fuzz/object_info.hpp"
-#include "store/format/structure_check.hpp"
+#include "store/checks/structure_check.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "store/format/examined_headers.hpp"
+#include "store/checks/examined_headers.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/object_tree.hpp"
 #include "store/hdf5/within_file.hpp"

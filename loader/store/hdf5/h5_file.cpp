@@ -12,7 +12,7 @@
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/format/host_values.hpp"
-#include "store/format/structure_check.hpp"
+#include "store/checks/structure_check.hpp"
 #include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/h5_file_handles.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "store/format/byte_source.hpp"
-#include "store/format/examined_headers.hpp"
+#include "store/checks/examined_headers.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/hdf5_session.hpp"
 #include "store/isolation/isolated_file.hpp"

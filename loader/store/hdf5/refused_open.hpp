@@ -11,7 +11,7 @@
 
 #include "base/option_spelling.hpp"
 #include "store/format/byte_source.hpp"
-#include "store/format/examined_headers.hpp"
+#include "store/checks/examined_headers.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/object_tree.hpp"
 #include "store/hdf5/within_file.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/format/examined_headers.hpp"
+#include "store/checks/examined_headers.hpp"
 
 #include <cstddef>
 #include <utility>
 
-#include "store/format/structure_check.hpp"
+#include "store/checks/structure_check.hpp"
 #include "store/format/superblock.hpp"
 
 namespace h5feed {

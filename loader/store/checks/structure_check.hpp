@@ -17,9 +17,9 @@ namespace h5feed {
 /// Throws FileError if the source cannot be read.
 std::string structure_damage(const ByteSource& source);
 
-/// Returns what is wrong with the object header at `address`, behind the user block, with its messages, and
-/// with the tree of a group, like `structure_damage`, but of any object. Blocks. Throws FileError if the
-/// source cannot be read.
+/// Returns what is wrong with the object header at `address`, behind the user block, with its messages, with
+/// the tree of a group, and with the list of sources of a virtual dataset, like `structure_damage`, but of
+/// any object. Blocks. Throws FileError if the source cannot be read.
 std::string header_damage(const ByteSource& source, std::uint64_t address);
 
 /// Returns what is wrong with the size of the elements of chunks, and with the levels of the chunk index, of

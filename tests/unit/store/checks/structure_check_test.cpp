@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files whose structure libhdf5 must not be given: most end the test program where they are not refused.
-#include "store/format/structure_check.hpp"
+#include "store/checks/structure_check.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layouts are those of the HDF5 File Format Specification, sections III.A.2, VII.C and VII.D.
-#include "store/format/newer_index.hpp"
+#include "store/checks/newer_index.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/format/message_bounds.hpp"
+#include "store/checks/message_bounds.hpp"
 
 #include <bit>
 #include <cstdint>

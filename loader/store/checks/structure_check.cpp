@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/format/structure_check.hpp"
+#include "store/checks/structure_check.hpp"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "store/format/message_bounds.hpp"
-#include "store/format/newer_index.hpp"
+#include "store/checks/message_bounds.hpp"
+#include "store/checks/newer_index.hpp"
+#include "store/checks/virtual_mapping.hpp"
 #include "store/format/object_header.hpp"
 #include "store/format/object_messages.hpp"
 #include "store/format/shared_message.hpp"
@@ -77,13 +78,19 @@ class Structure {
     return {};
   }
 
-  // Returns the damage of a header and, if it is that of a group, of the group's tree.
+  // Returns the damage of a header and of what it refers to: the tree of a group, the sources of a virtual
+  // dataset.
   std::string header(std::uint64_t address) const {
     const ObjectHeader header = read_object_header(bytes_, address);
     // libhdf5 refuses other damage, too, but may ask for as much memory as it claims. While a SWMR writer
     // changes the header, that may only be how it looks.
     if (!header.damage.empty() && !open_for_swmr_) return header.damage;
     if (std::string damage = damage_of(header, address); !damage.empty()) return damage;
+    if (const std::optional<HeaderMessage> layout = first_of(header, HeaderMessage::layout)) {
+      std::string damage =
+          virtual_mapping_damage(bytes_, layout->body, largest_extents(bytes_, header).size());
+      if (!damage.empty()) return damage;
+    }
     std::vector<std::uint64_t> members;
     return visit_group(header, members);
   }
