@@ -23,6 +23,10 @@ function(h5feed_configure_target target)
     target_compile_options(${target} PRIVATE -fsanitize=${H5FEED_SANITIZE} -fno-omit-frame-pointer
       -fno-sanitize-recover=all)
     target_link_options(${target} PUBLIC -fsanitize=${H5FEED_SANITIZE})
+    if(H5FEED_SANITIZE MATCHES "address.*undefined" AND NOT H5FEED_LONG_TESTS)
+      # A quarter of the compile time, for what AddressSanitizer finds as well.
+      target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size,vptr)
+    endif()
   endif()
 endfunction()
 

@@ -10,6 +10,7 @@
 #include "cuda/runtime/check.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
+#include "support/case_step.hpp"
 #include "support/fakes/fake_cuda.hpp"
 #include "support/gpu/device_batches.hpp"
 #include "support/refusal.hpp"
@@ -78,7 +79,7 @@ class FailingCall : public ::testing::TestWithParam<FailingCase> {};
 TEST_P(FailingCall, of_any_number_fails_its_batch_leaks_nothing_and_corrupts_nothing) {
   const auto [sticky, given] = GetParam();
   const BatchKind kind;
-  for (std::uint64_t n = 1;; ++n) {
+  for (std::uint64_t n = 1;; n += kCaseStep) {
     SCOPED_TRACE("call " + std::to_string(n));
     const CapturedLog log;
     FakeCuda cuda({.seed = static_cast<unsigned>(n)});

@@ -115,11 +115,17 @@ class FailingSystem : public testing::TestWithParam<std::tuple<Case, std::int64_
       note(error);
     }
     const bool failed = failure.end();
-    if (thrown_ == 0) EXPECT_EQ(samples, kSamples) << "the fault was lost";
-    if (!failed) EXPECT_EQ(thrown_, 0);
+    if (thrown_ == 0) {
+      EXPECT_EQ(samples, kSamples) << "the fault was lost";
+    }
+    if (!failed) {
+      EXPECT_EQ(thrown_, 0);
+    }
     const bool harmless =
         fault == CallFault::interrupted || fault == CallFault::partial || fault == CallFault::passing;
-    if (harmless && opened) EXPECT_EQ(thrown_, 0);
+    if (harmless && opened) {
+      EXPECT_EQ(thrown_, 0);
+    }
     expect_whole_again(loader.get());
     return failed;
   }

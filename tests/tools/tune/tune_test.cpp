@@ -164,7 +164,7 @@ TEST(TuneModel, tries_round_sizes_from_small_to_large) {
   EXPECT_THAT(cli::chunk_rows_to_try({.rows = 10, .row_bytes = 64 * kMiB}, 6), ElementsAre(1));
   EXPECT_THAT(cli::chunk_rows_to_try({.rows = 1, .row_bytes = 100}, 6), ElementsAre(1));
   EXPECT_THAT(cli::chunk_rows_to_try({.rows = 90, .row_bytes = 8}, 6), ElementsAre(20));
-  for (const std::uint64_t row_bytes : {1, 8, 64, 784, 5462}) {
+  for (const std::uint64_t row_bytes : {1U, 8U, 64U, 784U, 5462U}) {
     for (std::uint64_t rows = 1; rows < 20'000; ++rows)
       ASSERT_FALSE(cli::chunk_rows_to_try({rows, row_bytes}, 6).empty()) << rows << " of " << row_bytes;
   }

@@ -91,15 +91,15 @@ TEST_F(Patches, of_a_volume_stay_together_when_the_dataset_is_split) {
     std::int64_t samples = 0;
     const std::vector<Dataset> parts = dataset.split({0.5, 0.25, 0.25}, 3, by);
     for (std::size_t part = 0; part < parts.size(); ++part) {
-      std::set<std::int64_t> images;
+      std::set<std::int64_t> in_part;
       DataLoader loader(parts[part], {.batch_size = 64, .provenance = true});
       while (const auto batch = loader.next()) {
         for (const SampleOrigin& origin : batch->origins) {
-          images.insert(origin.image);
+          in_part.insert(origin.image);
           EXPECT_EQ(part_of_image.emplace(origin.image, part).first->second, part);
         }
       }
-      EXPECT_EQ(images.size(), part == 0 ? 2u : 1u);
+      EXPECT_EQ(in_part.size(), part == 0 ? 2u : 1u);
       samples += parts[part].size();
     }
     EXPECT_EQ(samples, dataset.size());
