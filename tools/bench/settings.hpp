@@ -78,7 +78,7 @@ struct TypedSettings {
   void add_config_options(CLI::App& command);
   /// Call after parsing: drops the texts of options that were not given.
   void drop_empty();
-  /// Returns what was typed as words of a shell, the file first, to give again. Call after `drop_empty`.
+  /// Returns these settings as words of a shell, the file first. Call after `drop_empty`.
   std::string words() const;
   /// Returns `settings`, overridden by the configuration, then by the texts, then by `set`. Throws FileError,
   /// OptionError.

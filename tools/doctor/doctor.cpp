@@ -103,7 +103,8 @@ Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
   if (!is_readable(checkup.faults)) {
     // The size of images may be why one of them could not be read.
     if (are_encoded_images(examined.state())) {
-      if (auto fault = reading_fault(examined)) checkup.faults = {std::move(*fault)};
+      auto fault = reading_fault(examined);
+      if (fault && fault->name == "image_sizes") checkup.faults = {std::move(*fault)};
     }
   } else {
     std::optional<Speed> with_auto;

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <limits>
-#include <vector>
+#include <utility>
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
@@ -39,32 +39,43 @@ EpochEnd read_batches(const Dataset& dataset, const Examined& examined,
   return end;
 }
 
+// Returns height and width of the first image, which those of all are taken for.
+std::pair<std::uint64_t, std::uint64_t> first_size(const DatasetState& dataset) {
+  const DatasetInfo& info = dataset.data.info();
+  return {info.shape.at(1), info.shape.at(2)};
+}
+
 // Encoded images are read as if they had the size of the first one. If that is why an epoch fails, its batch
 // of that error is read once all are scaled to that size.
 bool differ_in_size(const Examined& examined, const EpochEnd& end) {
   DatasetOptions scaled = examined.settings.dataset;
   if (scaled.images.height != 0 || !are_encoded_images(examined.state())) return false;
-  const std::vector<std::int64_t>& shape = examined.state().sample_shape;
-  scaled.images.height = shape[1];
-  scaled.images.width = shape[2];
-  return read_batches(open_dataset(scaled, "doctor"), examined, end.batches + 1).error.empty();
+  const auto [height, width] = first_size(examined.state());
+  scaled.images.height = static_cast<std::int64_t>(height);
+  scaled.images.width = static_cast<std::int64_t>(width);
+  try {
+    return read_batches(open_dataset(scaled, "doctor"), examined, end.batches + 1).error.empty();
+  } catch (const Error&) {
+    return false;  // for example, a file was removed
+  }
 }
 
 Fault size_fault(const Examined& examined) {
-  const std::vector<std::int64_t>& shape = examined.state().sample_shape;
+  const auto [height, width] = first_size(examined.state());
   return {Severity::serious,
           "image_sizes",
           fmt::format("{}: the images differ in size, and a batch has images of one",
                       printable(examined.settings.dataset.data)),
           {fmt::format("h5feed doctor {} --image-size {}x{}  # scales all to the size of the first",
-                       examined.typed, shape[1], shape[2]),
-           fmt::format("Dataset.open(..., images={{\"height\": {}, \"width\": {}}})", shape[1], shape[2])}};
+                       examined.typed, height, width),
+           fmt::format("Dataset.open(..., images={{\"height\": {}, \"width\": {}}})", height, width)}};
 }
 
 // `check` decodes encoded images only if it is told their size.
 std::string size_option(const DatasetState& dataset) {
   if (!are_encoded_images(dataset)) return {};
-  return fmt::format(" --image-size {}x{}", dataset.sample_shape[1], dataset.sample_shape[2]);
+  const auto [height, width] = first_size(dataset);
+  return fmt::format(" --image-size {}x{}", height, width);
 }
 
 }  // namespace

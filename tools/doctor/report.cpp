@@ -10,6 +10,7 @@
 #include "base/byte_units.hpp"
 #include "base/files/storage_kind.hpp"
 #include "store/filters/filters.hpp"
+#include "tools/doctor/reading_faults.hpp"
 #include "tools/program/machine.hpp"
 #include "tools/program/table.hpp"
 
@@ -177,7 +178,8 @@ std::string checkup_text(const Checkup& checkup) {
       {"file", fmt::format("{} on {}", printable(examined.settings.file()),
                            printable(storage_kind(examined.settings.file()).name))},
       {"samples", samples_text(examined)},
-      {"stored", stored_text(*examined.state().data.reader)},
+      {"stored", are_encoded_images(examined.state()) ? "each image by itself, of variable length"
+                                                      : stored_text(*examined.state().data.reader)},
       {"settings", options_text(examined)}};
   if (checkup.speed) {
     facts.emplace_back("measured", checkup.speed->text());

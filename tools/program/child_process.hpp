@@ -34,8 +34,8 @@ ChildResult run_program(const std::string& program, const std::vector<std::strin
                         std::chrono::nanoseconds limit, const std::function<void()>& tick,
                         bool quiet = false);
 
-/// Call first in a child of `run_self`: makes the kernel kill it when its parent ends. Does not return if that
-/// has ended before.
+/// Call first in a child of `run_self`: makes the kernel kill it when its parent ends. Does not return if
+/// that has ended before.
 void follow_parent();
 
 }  // namespace h5feed::cli

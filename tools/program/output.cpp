@@ -82,6 +82,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   refuse_data(path);
   StagedFile staged(path, true);
   std::ofstream out(staged.temporary(), std::ios::binary | std::ios::trunc);
+  if (out) staged.hold();
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   out.close();
   if (!out) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <ctime>
 #include <exception>
@@ -39,12 +40,15 @@ bool is_temporary(std::string_view name, std::string_view prefix) {
   return name.substr(prefix.size()).find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// True also where it cannot be told, for want of memory.
-bool is_remote(const std::filesystem::path& file) noexcept {
+// Whether the file lies on a file system that no other machine writes to, as far as its kind tells.
+bool is_of_this_machine(const std::filesystem::path& file) noexcept {
+  constexpr std::array<std::string_view, 15> kLocal = {"ext2", "ext3",  "ext4",  "xfs",       "btrfs",
+                                                       "f2fs", "zfs",   "tmpfs", "overlayfs", "bcachefs",
+                                                       "jfs",  "ramfs", "vfat",  "exfat",     "ntfs3"};
   try {
-    return storage_kind(file).remote;
+    return std::ranges::find(kLocal, storage_kind(file).name) != kLocal.end();
   } catch (const std::exception&) {
-    return true;
+    return false;  // no memory to ask
   }
 }
 
@@ -74,7 +78,7 @@ std::filesystem::path temporary_beside(const std::filesystem::path& target) {
 }
 
 void hold_temporary(int fd, const std::filesystem::path& file) noexcept {
-  if (!is_remote(file)) lock_whole(fd);
+  if (is_of_this_machine(file)) lock_whole(fd);
 }
 
 void remove_abandoned_temporaries(const std::filesystem::path& target) noexcept {
@@ -87,7 +91,7 @@ void remove_abandoned_temporaries(const std::filesystem::path& target) noexcept 
          entry.increment(error)) {
       if (is_temporary(entry->path().filename().string(), prefix)) found.push_back(entry->path());
     }
-    if (!found.empty() && !is_remote(folder)) std::ranges::for_each(found, remove_if_abandoned);
+    if (!found.empty() && is_of_this_machine(folder)) std::ranges::for_each(found, remove_if_abandoned);
   } catch (const std::exception&) {  // no memory for the names: a later process removes them
   }
 }

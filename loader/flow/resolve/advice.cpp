@@ -36,13 +36,6 @@ struct Visits {
   double found = 0;
 
   Visits(const ChunkGroups& groups, double in_play, double batch, double held) {
-    if (in_play == 1 && groups.parts == 1) {
-      // The first visit, and one for each batch that ends within the chunk: rows / batch end in the average
-      // chunk, gcd(rows, batch) / batch of them at its border.
-      const auto samples = static_cast<std::uint64_t>(std::llround(batch));
-      per_epoch = 1 + static_cast<double>(groups.rows - std::gcd(groups.rows, samples)) / batch;
-      return;  // a cache finds the one chunk only if it can hold it
-    }
     // A batch draws its rows from the chunks in play and visits each chunk it has a row of once. A visit
     // finds the chunk if LRU still holds it; on average, half of the chunks this batch visits are newer and
     // occupy room without being visited again.
@@ -53,6 +46,15 @@ struct Visits {
 
   double decodes() const { return std::max(1.0, per_epoch * (1 - found)); }
 };
+
+// Returns how often a chunk is decoded that no cache holds, if no other is in play and one batch is prepared
+// at a time: for the first batch with rows of it, and for each batch that begins within it. Of the batches,
+// gcd(rows, batch) / batch for each chunk begin at a border.
+double decodes_between_batches(const ChunkGroups& groups, std::uint64_t batch) {
+  const auto size = static_cast<double>(batch);
+  if (groups.count == 1) return std::ceil(static_cast<double>(groups.rows) / size);
+  return 1 + static_cast<double>(groups.rows - std::gcd(groups.rows, batch)) / size;
+}
 
 double decodes_with_lru(const ChunkGroups& groups, std::uint64_t in_play, double batch, double held) {
   const auto chunks = static_cast<double>(in_play);
@@ -155,6 +157,8 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
       break;
   }
   if (dataset.mixture) return mixture_decodes_per_chunk(dataset, options, layout.chunk_bytes);
+  if (in_play == 1 && groups.parts == 1 && options.prefetch_batches <= 1 && chunks_in(layout.chunk_bytes) < 1)
+    return of_groups * decodes_between_batches(groups, static_cast<std::uint64_t>(options.batch_size));
   return of_groups * decodes_with_lru(groups, in_play, batch, chunks_in(layout.chunk_bytes));
 }
 

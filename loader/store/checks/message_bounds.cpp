@@ -10,8 +10,6 @@
 namespace h5feed {
 namespace {
 
-constexpr std::size_t kMostDimensions = 32;  // of libhdf5
-
 // Returns the number of elements, which wraps around as it does in libhdf5.
 std::uint64_t skip_dataspace(MessageContents& message, std::size_t length_bytes) noexcept {
   constexpr unsigned kHasMaxima = 1, kNull = 2;
@@ -19,7 +17,7 @@ std::uint64_t skip_dataspace(MessageContents& message, std::size_t length_bytes)
   const std::size_t rank = message.byte();
   const unsigned flags = message.byte();
   const unsigned kind = message.byte();  // reserved in the first version
-  if ((version != 1 && version != 2) || rank > kMostDimensions) {
+  if ((version != 1 && version != 2) || rank > kMostRank) {
     message.refuse();
     return 0;
   }
@@ -120,7 +118,7 @@ class Datatype {
 
   void skip_array(bool with_permutation) noexcept {
     const std::size_t rank = message_.byte();
-    if (rank > kMostDimensions) message_.refuse();
+    if (rank > kMostRank) message_.refuse();
     if (message_.ended()) return;
     if (with_permutation) message_.skip(3);
     message_.skip_numbers(rank, with_permutation ? 8 : 4);

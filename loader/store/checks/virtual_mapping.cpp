@@ -17,40 +17,40 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::size_t kMostDimensions = 32;  // of libhdf5
-// libhdf5 before 1.12 reads selections whose numbers have a width of their own as if they had none.
-constexpr bool kKnowsWidths = H5_VERSION_GE(1, 12, 0);
+// Newest versions of selections that libhdf5 knows; it refuses others.
+constexpr std::uint64_t kNewestHyperslabs = H5_VERSION_GE(1, 12, 0) ? 3 : 2;
+constexpr std::uint64_t kNewestPoints = H5_VERSION_GE(1, 12, 0) ? 2 : 1;
 
 // A collection of the global heap, whose objects libhdf5 visits all when it needs one of them.
 class Collection {
  public:
   Collection(Bytes bytes, std::size_t length_bytes) noexcept : bytes_(bytes), length_bytes_(length_bytes) {}
 
-  // Returns the contents of an object; nothing if there is none of the number. Sets `damage` to what makes
-  // libhdf5 read beyond the collection, or visit the same object without end.
-  std::optional<Bytes> object(std::uint64_t number, std::string_view& damage) const noexcept {
+  // Returns the contents of an object. Sets `damage` to what makes libhdf5 read beyond the collection, visit
+  // the same object without end, or take for granted an object that is not there.
+  Bytes object(std::uint64_t number, std::string_view& damage) const noexcept {
     const std::size_t head = padded(8 + length_bytes_);
     std::optional<Bytes> found;
-    for (std::size_t at = head; bytes_.size() - at >= head;) {
+    for (std::size_t at = head; bytes_.size() - at >= head && damage.empty();) {
       const std::uint64_t index = number_in(bytes_, at, 2);
       const std::uint64_t size = number_in(bytes_, at + 8, length_bytes_);
       const std::size_t left = bytes_.size() - at;
       if (index == 0) {  // Free space, whose size counts its own head
         if (size == 0) damage = "lie in a heap with free space of no size";
-        if (size == 0 || size >= left) break;
-        at += static_cast<std::size_t>(size);
+        if (size > left) damage = "lie in a heap whose free space goes beyond its end";
+        at += static_cast<std::size_t>(std::min<std::uint64_t>(size, left));
         continue;
       }
       if (size > left - head) {
         damage = "lie in a heap whose objects go beyond its end";
-        break;
+        continue;
       }
       const auto length = static_cast<std::size_t>(size);
       if (index == number) found = bytes_.subspan(at + head, length);
-      if (padded(length) > left - head) break;
-      at += head + padded(length);
+      at += std::min(left, head + padded(length));
     }
-    return found;
+    if (!found && damage.empty()) damage = "are not there";
+    return found.value_or(Bytes());
   }
 
  private:
@@ -62,20 +62,24 @@ class Collection {
 class SourceList {
  public:
   SourceList(Bytes list, std::size_t length_bytes, std::size_t rank) noexcept
-      : list_(list), length_bytes_(length_bytes), rank_(rank) {}
+      : list_(list), bytes_(list.size()), length_bytes_(length_bytes), rank_(rank) {}
 
   // Returns what is wrong with it; empty if nothing is, or if libhdf5 refuses it.
   std::string_view damage() noexcept {
+    constexpr std::string_view kBeyond = "go beyond the end of their list";
+    constexpr std::size_t kSmallest = 1 + 1 + 16 + 16;  // Two empty names and two selections of all
     if (list_.byte() != 0) return {};
     const std::uint64_t sources = list_.number(length_bytes_);
-    for (std::uint64_t i = 0; i < sources && !list_.ended() && what_.empty(); ++i) {
+    // libhdf5 makes room for all of them before it reads the first.
+    if (sources > bytes_ / kSmallest) return kBeyond;
+    for (std::uint64_t i = 0; i < sources && !list_.ended(); ++i) {
       list_.skip_text(false);  // File
       list_.skip_text(false);  // Dataset
       take_selection(0);
       take_selection(rank_);
     }
     if (!list_.ended()) list_.number(4);  // Checksum
-    return list_.whole() ? what_ : "go beyond the end of their list";
+    return list_.whole() ? what_ : kBeyond;
   }
 
  private:
@@ -99,10 +103,10 @@ class SourceList {
   }
 
   void take_points(std::size_t rank) noexcept {
-    const std::uint64_t version = list_.number(4);
-    const bool newer = version >= 2 && kKnowsWidths;
-    const auto width = static_cast<std::size_t>(newer ? list_.byte() : 4);
-    if (!newer) list_.skip(8);
+    const std::uint64_t version = take_version(kNewestPoints);
+    if (list_.ended()) return;
+    if (version == 1) list_.skip(8);
+    const auto width = static_cast<std::size_t>(version == 1 ? 4 : list_.byte());
     const std::size_t dimensions = take_rank(rank);
     const std::uint64_t count = take_width(width);
     if (!list_.ended()) list_.skip_numbers(count, dimensions * width);
@@ -110,39 +114,39 @@ class SourceList {
 
   void take_hyperslabs(std::size_t rank) noexcept {
     constexpr unsigned kRegular = 1;
-    const std::uint64_t version = list_.number(4);
-    unsigned flags = 0;
-    std::size_t width = 4;
-    const bool has_width = version >= 3 && kKnowsWidths;
-    if (has_width) {
-      flags = list_.byte();
+    const std::uint64_t version = take_version(kNewestHyperslabs);
+    if (list_.ended()) return;
+    const unsigned flags = version == 1 ? 0 : list_.byte();
+    std::size_t width = version == 1 ? 4 : 8;
+    if (version == 3) {
       width = list_.byte();
-    } else if (version >= 2) {
-      flags = list_.byte();
-      list_.skip(4);
     } else {
-      list_.skip(8);
+      list_.skip(version == 1 ? 8 : 4);
     }
     const std::size_t dimensions = take_rank(rank);
     if ((flags & kRegular) != 0) {
-      if (!has_width) width = 8;
       for (std::size_t i = 0; i < dimensions && !list_.ended(); ++i) take_regular(width);
       return;
     }
     const std::uint64_t blocks = take_width(width);
-    for (std::uint64_t i = 0; i < blocks && !list_.ended() && what_.empty(); ++i)
-      take_block(dimensions, width);
+    for (std::uint64_t i = 0; i < blocks && !list_.ended(); ++i) take_block(dimensions, width);
   }
 
+  std::uint64_t take_version(std::uint64_t newest) noexcept {
+    const std::uint64_t version = list_.number(4);
+    if (version == 0 || version > newest) list_.refuse();
+    return version;
+  }
+
+  // Takes a number of dimensions, which is not 0: a scalar is selected as all.
   std::size_t take_rank(std::size_t rank) noexcept {
     const std::uint64_t taken = list_.number(4);
     if (list_.ended()) return 0;
-    if (taken > kMostDimensions || (rank != 0 && taken != rank)) {
-      what_ = "select other dimensions than the dataset has";
-      list_.refuse();
-      return 0;
-    }
-    return static_cast<std::size_t>(taken);
+    if (taken > 0 && taken <= kMostRank && (rank == 0 || taken == rank))
+      return static_cast<std::size_t>(taken);
+    what_ = "select other dimensions than the dataset has";
+    list_.refuse();
+    return 0;
   }
 
   // Takes a number of a width that the list gives.
@@ -166,7 +170,7 @@ class SourceList {
 
   // First and last corner of a block.
   void take_block(std::size_t dimensions, std::size_t width) noexcept {
-    std::array<std::uint64_t, kMostDimensions> first{};
+    std::array<std::uint64_t, kMostRank> first{};
     for (std::size_t i = 0; i < dimensions; ++i) first.at(i) = take_width(width);
     for (std::size_t i = 0; i < dimensions; ++i) {
       if (take_width(width) >= first.at(i) || list_.ended()) continue;
@@ -176,6 +180,7 @@ class SourceList {
   }
 
   MessageContents list_;
+  std::size_t bytes_;
   std::size_t length_bytes_;
   std::size_t rank_;
   std::string_view what_;
@@ -193,8 +198,8 @@ std::string virtual_mapping_damage(const MetadataBytes& bytes, Bytes layout, std
   if (!begins_with(head, "GCOL") || size > bytes.left(address) || size < padded(head.size())) return {};
   const std::vector<std::byte> collection = bytes.read(address, static_cast<std::size_t>(size));
   std::string_view damage;
-  const std::optional<Bytes> list = Collection(collection, bytes.length_bytes()).object(number, damage);
-  if (list && damage.empty()) damage = SourceList(*list, bytes.length_bytes(), rank).damage();
+  const Bytes list = Collection(collection, bytes.length_bytes()).object(number, damage);
+  if (damage.empty()) damage = SourceList(list, bytes.length_bytes(), rank).damage();
   if (damage.empty()) return {};
   return fmt::format("its sources, in the heap at byte {}, {}", address, damage);
 }

@@ -13,10 +13,11 @@
 namespace h5feed {
 
 /// Returns what is wrong with the list of sources that the layout message `layout` refers to, for a dataset
-/// of `rank` dimensions (0: not known): "has sources that go beyond their list"; empty if nothing is, if the
-/// list is not where the message says, which libhdf5 notices itself, or if the dataset is no virtual one.
-/// Blocks while the list is read. Throws FileError if the source cannot be read (HDF5 File Format
-/// Specification, section IV.A.2.i "Data Layout" and III.E "Global Heap").
+/// of `rank` dimensions (0: not known): "its sources, in the heap at byte 2048, go beyond the end of their
+/// list"; empty if nothing is, if there is no heap where the message says or a newer kind of list than
+/// libhdf5 reads, which it refuses itself, or if the dataset is no virtual one. Blocks while the heap's
+/// collection is read. Throws FileError if the source cannot be read. See the HDF5 File Format Specification,
+/// sections III.E "Global Heap" and IV.A.2.i "Data Layout".
 std::string virtual_mapping_damage(const MetadataBytes& bytes, std::span<const std::byte> layout,
                                    std::size_t rank);
 

@@ -17,6 +17,9 @@ struct NumberWidths {
   std::size_t length_bytes = 8;  ///< Sizes and extents
 };
 
+/// Most dimensions that a dataspace has in libhdf5 (H5S_MAX_RANK).
+inline constexpr std::size_t kMostRank = 32;
+
 /// Returns a length as older versions of messages store it, which pad it to a multiple of 8.
 constexpr std::size_t padded(std::size_t bytes) noexcept { return (bytes + 7) / 8 * 8; }
 

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "h5feed/error.hpp"
+#include "store/checks/structure_check.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/format/host_values.hpp"
-#include "store/checks/structure_check.hpp"
 #include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/h5_file_handles.hpp"

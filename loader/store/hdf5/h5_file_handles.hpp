@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "store/format/byte_source.hpp"
 #include "store/checks/examined_headers.hpp"
+#include "store/format/byte_source.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/hdf5_session.hpp"
 #include "store/isolation/isolated_file.hpp"

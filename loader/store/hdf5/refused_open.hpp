@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/option_spelling.hpp"
-#include "store/format/byte_source.hpp"
 #include "store/checks/examined_headers.hpp"
+#include "store/format/byte_source.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/object_tree.hpp"
 #include "store/hdf5/within_file.hpp"

@@ -21,8 +21,8 @@ int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 /// Throws FileError that explains an error of `claim_storage` for `bytes` of `file`.
 [[noreturn]] void throw_full(const std::filesystem::path& file, std::uint64_t bytes, int error);
 
-/// A temporary name next to a target (`temporary_beside`), under which the caller creates the file. From the
-/// first `reserve`, or else `commit`, the file is held (`hold_temporary`). Not thread-safe.
+/// A temporary name next to a target (`temporary_beside`), under which the caller creates the file. Not
+/// thread-safe.
 class StagedFile {
  public:
   /// Chooses the temporary name. If the target is a link, the file it points to is replaced, not the link.
@@ -44,6 +44,10 @@ class StagedFile {
   /// (`remove_abandoned_temporaries`). Throws FileError.
   void probe(std::uint64_t bytes) const;
 
+  /// Opens the temporary file, which must exist, and holds it (`hold_temporary`); call it when the file was
+  /// created. `reserve` and `commit` do so as well. Throws FileError.
+  void hold();
+
   /// Claims storage for the first `bytes` of the temporary file, which must exist, without changing its size,
   /// so that later writes there cannot run out of space. Does nothing if the file system does not support it.
   /// Throws FileError if storage is full or the process's file size limit is exceeded.
@@ -58,9 +62,6 @@ class StagedFile {
   void commit();
 
  private:
-  // Opens the temporary file and holds it. Throws FileError.
-  void hold();
-
   const std::filesystem::path target_;
   const std::filesystem::path temporary_;
   const bool overwrite_;

@@ -97,16 +97,18 @@ class VirtualFiles {
   }
 
   /// Writes the virtual dataset "x" of the sources that `add_sources(plist)` adds by `add_source`. Of uint16,
-  /// its fill value is `kFill`.
+  /// its fill value is `kFill`. `most`: its largest extents; empty: `shape`.
   template <typename AddSources>
   void make_of(const std::string& name, const Shape& shape, const AddSources& add_sources,
-               hid_t type = H5T_STD_U16LE) {
+               hid_t type = H5T_STD_U16LE, const Shape& most = {}) {
     const H5TestFile file(dir_ / name);
     const Hid plist(H5Pcreate(H5P_DATASET_CREATE));
     if (type == H5T_STD_U16LE)
       require(H5Pset_fill_value(plist.get(), H5T_NATIVE_UINT16, &kFill), "H5Pset_fill_value");
     add_sources(plist.get());
-    const Hid space = space_of(shape, {});
+    const std::vector<hsize_t> extent(shape.begin(), shape.end()), limit(most.begin(), most.end());
+    const Hid space(H5Screate_simple(static_cast<int>(extent.size()), extent.data(),
+                                     most.empty() ? nullptr : limit.data()));
     const Hid dataset(H5Dcreate2(file.id(), "x", type, space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT));
   }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -31,8 +32,11 @@ class TemporaryFile : public ::testing::Test {
  protected:
   fs::path target() const { return dir_ / "out.h5"; }
 
-  fs::path made(const fs::path& path) const {
+  static fs::path made(const fs::path& path) {
     std::ofstream(path) << "text";
+    return aged(path);
+  }
+  static fs::path aged(const fs::path& path) {
     fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::minutes(1));
     return path;
   }
@@ -106,9 +110,17 @@ TEST_F(TemporaryFile, leaves_what_only_has_its_name) {
   fs::create_directory(folder);
   const fs::path pipe = temporary_beside(target());
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  aged(pipe);
   remove_abandoned_temporaries(target());
   EXPECT_THAT(rest(),
               UnorderedElementsAre(of_another, too_short, no_digits, output, pointed_at, link, folder, pipe));
+}
+
+TEST_F(TemporaryFile, of_another_user_stays) {
+  const fs::path theirs = left();
+  if (::chown(theirs.c_str(), 1, 1) != 0) GTEST_SKIP() << "only root can make one";
+  remove_abandoned_temporaries(target());
+  EXPECT_THAT(rest(), UnorderedElementsAre(theirs));
 }
 
 TEST_F(TemporaryFile, of_text_is_held_and_the_next_of_its_target_removes_it) {

@@ -28,6 +28,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 // A file with one virtual dataset of 8×3 numbers, whose list of sources tests damage.
@@ -99,15 +100,17 @@ class VirtualMapping : public testing::Test {
   std::vector<std::byte> bytes_;
 };
 
-// Places in the list: version, number of sources, then for each its file, its dataset and two selections.
+// Places in the list: version, number of sources, then for each its file, its dataset and two selections, of
+// which the first is one of all elements.
 constexpr std::size_t kSources = 1;
 constexpr std::size_t kFile = 9;
 constexpr std::size_t kFirstSelection = kFile + 5 + 2;
+constexpr std::size_t kSecondSelection = kFirstSelection + 16;
 
 TEST_F(VirtualMapping, of_any_selections_is_accepted) {
   EXPECT_EQ(refusal(), "accepted");
   EXPECT_EQ(read(), "");
-  // Blocks of different sizes, all elements, and a pattern of files without limit.
+  // Blocks of different sizes, and all elements.
   files_.make_of("v.h5", {8, 3}, [](hid_t plist) {
     const Hid to = space_of({8, 3}, {run(0, 2), run(0, 3)});
     const std::vector<hsize_t> start = {5, 1}, count = {1, 2};
@@ -131,8 +134,7 @@ TEST_F(VirtualMapping, of_more_sources_than_its_list_has_is_refused) {
 }
 
 TEST_F(VirtualMapping, with_other_dimensions_than_the_dataset_is_refused) {
-  // A selection of all in the source has 16 bytes; then type, version, flags and length of the other.
-  const std::size_t rank = list() + kFirstSelection + 16 + 4 + 4 + 5;
+  const std::size_t rank = list() + kSecondSelection + 16;
   ASSERT_EQ(number(rank, 4), 2U);
   for (const std::uint32_t dimensions : {1U, 3U, 33U, 0x7fffffffU}) {
     put(rank, dimensions);
@@ -140,9 +142,36 @@ TEST_F(VirtualMapping, with_other_dimensions_than_the_dataset_is_refused) {
   }
 }
 
-TEST_F(VirtualMapping, with_a_stride_of_0_is_refused) {
-  const std::size_t stride = list() + kFirstSelection + 16 + 4 + 4 + 5 + 4 + 8;
+TEST_F(VirtualMapping, with_blocks_that_end_before_they_begin_is_refused) {
+  const std::size_t corners = list() + kSecondSelection + 16 + 4 + 4;
+  ASSERT_EQ(number(corners + 8, 4), 3U) << "the last row";
+  put(corners, std::uint32_t{4});
+  EXPECT_THAT(refusal(), HasSubstr("select blocks that end before they begin"));
+}
+
+TEST_F(VirtualMapping, with_a_stride_of_0_or_blocks_that_overlap_is_refused) {
+  // Selections without limit are stored with their distances.
+  files_.make_of(
+      "v.h5", {8, 3},
+      [](hid_t plist) {
+        const std::vector<hsize_t> shape = {8, 3}, most = {H5S_UNLIMITED, 3}, start = {0, 0}, stride = {2, 1};
+        const std::vector<hsize_t> count = {H5S_UNLIMITED, 1}, block = {1, 3};
+        const Hid space(H5Screate_simple(2, shape.data(), most.data()));
+        require(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), stride.data(), count.data(),
+                                    block.data()),
+                "H5Sselect_hyperslab");
+        VirtualFiles::add_source(plist, space, "a.h5", space);
+      },
+      H5T_STD_U16LE, {H5S_UNLIMITED, 3});
+  bytes_ = file_bytes(path());
+  EXPECT_EQ(refusal(), "accepted");
+  // Version, flags, length and rank; start, then stride.
+  const std::size_t stride = list() + kFirstSelection + 4 + 4 + 5 + 4 + 8;
+  ASSERT_EQ(number(stride, 8), 2U);
   put(stride, std::uint64_t{0});
+  EXPECT_THAT(refusal(), HasSubstr("select blocks that overlap"));
+  ASSERT_EQ(number(stride + 16, 8), 1U) << "rows of a block";
+  put(stride + 16, std::uint64_t{3});
   EXPECT_THAT(refusal(), HasSubstr("select blocks that overlap"));
 }
 
@@ -150,10 +179,38 @@ TEST_F(VirtualMapping, in_a_damaged_heap_is_refused) {
   ASSERT_EQ(number(rest(), 2), 0U);
   put(rest() + 8, std::uint64_t{0});
   EXPECT_THAT(refusal(), HasSubstr("lie in a heap with free space of no size"));
-  put(rest(), std::uint16_t{7});
+  // From the last of these, libhdf5 1.10 would come back to the first object.
+  for (const std::uint64_t size : {std::uint64_t{5000}, std::uint64_t{1} << 40, object() - rest()}) {
+    put(rest() + 8, size);
+    EXPECT_THAT(refusal(), HasSubstr("lie in a heap whose free space goes beyond its end")) << size;
+  }
   put_little_endian(bytes_, rest(), std::uint16_t{7});  // An object instead of the free space
   put(rest() + 8, ~std::uint64_t{0});
   EXPECT_THAT(refusal(), HasSubstr("lie in a heap whose objects go beyond its end"));
+}
+
+TEST_F(VirtualMapping, that_its_heap_does_not_have_is_refused) {
+  // The layout in the header: version, class, address of the heap, number of the object.
+  std::vector<std::byte> layout = {std::byte{4}, std::byte{3}};
+  layout.resize(10);
+  put_little_endian(layout, 2, static_cast<std::uint64_t>(heap()));
+  const auto found = std::search(bytes_.begin(), bytes_.end(), layout.begin(), layout.end());
+  const auto at = static_cast<std::size_t>(found - bytes_.begin()) + layout.size();
+  ASSERT_EQ(number(at, 4), 1U);
+  for (const std::uint32_t object : {0U, 5U, 70'000U, 0x7fffffffU}) {
+    put(at, object);
+    EXPECT_THAT(refusal(), HasSubstr("are not there")) << object;
+  }
+}
+
+TEST_F(VirtualMapping, of_selections_that_libhdf5_does_not_know_is_left_to_it) {
+  const std::size_t version = list() + kSecondSelection + 4;
+  ASSERT_EQ(number(version, 4), 1U);
+  for (const std::uint32_t unknown : {0U, 9U}) {
+    put(version, unknown);
+    EXPECT_THAT(refusal(), AllOf(HasSubstr("libhdf5 cannot open it"), Not(HasSubstr("its sources"))))
+        << unknown;
+  }
 }
 
 TEST_F(VirtualMapping, with_any_byte_changed_is_read_or_refused) {

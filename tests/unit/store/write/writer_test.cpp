@@ -182,6 +182,16 @@ TEST_F(StoreWriter, keeps_its_temporary_file_beside_the_target) {
   EXPECT_TRUE(names().front().starts_with(".out.h5.tmp-")) << names().front();
 }
 
+TEST_F(StoreWriter, keeps_its_temporary_file_while_another_writes_the_same_target) {
+  H5Writer writer(path(), false);
+  const std::filesystem::path temporary = dir_ / names().front();
+  std::filesystem::last_write_time(temporary,
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::minutes(1));
+  { const H5Writer other(path(), false); }
+  writer.commit();
+  EXPECT_EQ(names(), std::vector<std::string>{"out.h5"});
+}
+
 // Whoever may write to the folder could else put a link in its place, and have what it leads to replaced.
 TEST_F(StoreWriter, names_its_temporary_file_anew_each_time) {
   std::set<std::string> seen;
