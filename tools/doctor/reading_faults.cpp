@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "h5feed/data_loader.hpp"
@@ -78,6 +79,15 @@ std::string size_option(const DatasetState& dataset) {
   return fmt::format(" --image-size {}x{}", height, width);
 }
 
+// Returns the file that the error names, of those with samples; else the first one as typed.
+std::string named_file(const Examined& examined, std::string_view error) {
+  for (const JoinedPart& part : examined.state().data.reader->parts()) {
+    const std::string& file = part.reader->info().file;
+    if (error.starts_with(file + ':')) return file;
+  }
+  return examined.settings.file();
+}
+
 }  // namespace
 
 bool are_encoded_images(const DatasetState& dataset) {
@@ -101,7 +111,7 @@ std::optional<Fault> reading_fault(const Examined& examined) {
   const EpochEnd end = read_batches(examined.dataset, examined);
   if (end.error.empty()) return std::nullopt;
   if (differ_in_size(examined, end)) return size_fault(examined);
-  return damage_fault(examined.state(), examined.settings.file(), end.error);
+  return damage_fault(examined.state(), named_file(examined, end.error), end.error);
 }
 
 }  // namespace h5feed::cli

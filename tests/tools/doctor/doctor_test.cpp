@@ -290,6 +290,8 @@ TEST_F(Doctor, names_damage_in_any_of_several_files) {
   ASSERT_FALSE(result["findings"].empty());
   EXPECT_EQ(result["findings"][0]["finding"], "damaged");
   EXPECT_THAT(result["findings"][0]["what"].get<std::string>(), StartsWith("part-2.h5:/images: "));
+  EXPECT_THAT(result["findings"][0]["mend"][0].get<std::string>(),
+              StartsWith("h5feed check part-2.h5 --bad-list "));
 }
 
 TEST_F(Doctor, refuses_what_it_cannot_examine_in_one_line) {
