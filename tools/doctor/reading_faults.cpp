@@ -40,8 +40,13 @@ EpochEnd read_batches(const Dataset& dataset, const Examined& examined,
   return end;
 }
 
-// Returns height and width of the first image, which those of all are taken for.
+// Returns height and width of the first image, which those of all are taken for. Tiles hide them.
 std::pair<std::uint64_t, std::uint64_t> first_size(const DatasetState& dataset) {
+  if (dataset.tiling) {
+    DatasetOptions whole = dataset.options;
+    whole.tiles.reset();
+    return first_size(*DatasetAccess::state(open_dataset(whole, "doctor")));
+  }
   const DatasetInfo& info = dataset.data.info();
   return {info.shape.at(1), info.shape.at(2)};
 }

@@ -66,6 +66,16 @@ TEST_F(DoctorImages, of_different_sizes_are_a_finding_whose_mend_works) {
   EXPECT_EQ(diagnose({"--image-size", "12x16"}, 0)["data"], "/images") << "the size does not choose the data";
 }
 
+TEST_F(DoctorImages, that_are_cut_into_tiles_are_scaled_to_the_first_image_and_not_to_a_tile) {
+  write(pngs(false));
+  const Json result = diagnose({"--data", "images", "--tile-size", "4"}, 1);
+  EXPECT_EQ(result["findings"].at(0).at("finding"), "image_sizes");
+  EXPECT_EQ(result["findings"].at(0).at("mend").at(0),
+            "h5feed doctor a.h5 --data images --tile-size 4 --image-size 12x16  # scales all to the size of "
+            "the first");
+  diagnose({"--data", "images", "--tile-size", "4", "--image-size", "12x16"}, 0);
+}
+
 TEST_F(DoctorImages, that_are_damaged_are_said_to_be_so) {
   std::vector<Bytes> images = pngs(true);
   images[20].resize(60);
