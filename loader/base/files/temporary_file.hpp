@@ -14,13 +14,13 @@ std::filesystem::path temporary_beside(const std::filesystem::path& target);
 
 /// Marks `file`, a temporary file that is open for writing as `fd`, as one whose process lives, until the
 /// last copy of `fd` is closed. Uses a lock of the open file (fcntl(2), F_OFD_SETLK), which those that
-/// libhdf5 takes (flock(2)) do not exclude. Does nothing on a network file system, where they would.
-/// Thread-safe.
+/// libhdf5 takes (flock(2)) do not exclude. Does nothing on a file system that is not known to be of this
+/// machine alone: over a network they would. Thread-safe.
 void hold_temporary(int fd, const std::filesystem::path& file) noexcept;
 
 /// Removes temporary files of `target` (`temporary_beside`) that belong to this user, were last written at
-/// least a second ago and are held by no process. Leaves what lies on a network file system, where another
-/// machine may hold it. Errors are ignored. Thread-safe. Blocks while the folder is listed.
+/// least a second ago and are held by no process. Leaves what lies on a file system that another machine may
+/// write to. Errors are ignored. Thread-safe. Blocks while the folder is listed.
 void remove_abandoned_temporaries(const std::filesystem::path& target) noexcept;
 
 }  // namespace h5feed
