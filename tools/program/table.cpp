@@ -133,7 +133,7 @@ std::string Table::to_csv() const {
   std::string text = csv_line(names());
   for (std::vector<std::string> row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {
-      if (columns_[i].right) row[i] = without_commas(row[i]);
+      if (columns_[i].right) row[i] = row[i] == "-" ? "" : without_commas(row[i]);
     }
     text += csv_line(row);
   }
@@ -175,7 +175,17 @@ std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_-.,:+=@%";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
-  if (printable(text) == text && text.find('\'') == std::string_view::npos) return fmt::format("'{}'", text);
+  if (printable(text) == text) {
+    std::string quoted;
+    for (const char c : text) {
+      if (c == '\'') {
+        quoted += R"('\'')";  // POSIX: a quote cannot be within quotes
+      } else {
+        quoted += c;
+      }
+    }
+    return fmt::format("'{}'", quoted);
+  }
   std::string word = "$'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') word += '\\';

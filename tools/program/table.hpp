@@ -34,8 +34,8 @@ class Table {
   /// Returns one row as `to_text` prints it, with the widths of the rows added so far.
   std::string row_text(std::size_t row) const;
 
-  /// Returns the table as CSV (RFC 4180), with LF as line ends; numbers of right-aligned columns without the
-  /// commas between thousands.
+  /// Returns the table as CSV (RFC 4180), with LF as line ends. In right-aligned columns numbers have no
+  /// commas between thousands, and "-" is an empty cell.
   std::string to_csv() const;
   /// Returns the table as GitHub-flavoured Markdown.
   std::string to_markdown() const;
