@@ -16,6 +16,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Returns where a selection ends in each dimension, also one that is not regular; nothing if it is of all
+// elements or without limit.
+std::vector<std::uint64_t> ends_of(hid_t space) {
+  std::array<hsize_t, H5S_MAX_RANK> first = {}, last = {};
+  const int rank = H5Sget_simple_extent_ndims(space);
+  if (rank < 1 || H5Sget_select_type(space) == H5S_SEL_ALL || H5Sget_select_npoints(space) <= 0 ||
+      H5Sget_select_bounds(space, first.data(), last.data()) < 0) {
+    return {};
+  }
+  std::vector<std::uint64_t> ends(last.begin(), last.begin() + rank);
+  for (std::uint64_t& end : ends) ++end;
+  return ends;
+}
+
 // Returns the selection if it is regular in each dimension and has a limit, else an empty one.
 Selection selection_of(hid_t space) {
   std::array<hsize_t, H5S_MAX_RANK> start = {}, stride = {}, count = {}, block = {};
@@ -98,6 +112,7 @@ std::vector<StoredMapping> read_mappings(const H5File& file, const DatasetInfo& 
       // libhdf5 stores no extent for a selection of everything.
       mappings[i].whole_source = H5Sget_select_type(in_source.getId()) == H5S_SEL_ALL;
       mappings[i].in_source = selection_of(in_source.getId());
+      mappings[i].source_ends = ends_of(in_source.getId());
       // The objects hold references of their own.
       H5Idec_ref(in_virtual.getId());
       H5Idec_ref(in_source.getId());
@@ -192,7 +207,8 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
         .path = without_escapes(mapping.dataset),
         .to = mapping.in_virtual,
         .from = mapping.whole_source ? Selection() : mapping.in_source,
-        .whole = mapping.whole_source};
+        .whole = mapping.whole_source,
+        .ends = mapping.source_ends};
     if (source.file.empty()) {
       throw FileError(
           fmt::format("{}:{}: source {} of the virtual dataset, {}, is missing; put it next to the file, or "

@@ -21,6 +21,9 @@ struct VirtualSource {
   Selection to;  ///< Elements of the virtual dataset, of its rank in the file; empty if they are not regular
   Selection from;      ///< Elements of the source; empty if they are not regular, or all of them
   bool whole = false;  ///< All of the source is selected; its shape is not stored
+  /// Of each dimension of the source, one more than the last index that is selected; empty if all of the
+  /// source is selected, or without limit.
+  std::vector<std::uint64_t> ends = {};
 };
 
 /// The sources of a virtual dataset.
@@ -38,6 +41,7 @@ struct StoredMapping {
   Selection in_source;        ///< Likewise
   bool whole_source = false;  ///< The whole source is selected, whose extent is not stored
   bool nothing = false;       ///< No element of the virtual dataset is selected
+  std::vector<std::uint64_t> source_ends = {};  ///< `VirtualSource::ends`
 };
 
 template <>
@@ -49,7 +53,7 @@ struct WireMembers<SelectedIndices> {
 template <>
 struct WireMembers<StoredMapping> {
   static auto of(auto& v) {
-    return std::tie(v.file, v.dataset, v.in_virtual, v.in_source, v.whole_source, v.nothing);
+    return std::tie(v.file, v.dataset, v.in_virtual, v.in_source, v.whole_source, v.nothing, v.source_ends);
   }
 };
 

@@ -136,11 +136,21 @@ void refuse_unwritten(const H5File& file, const DatasetInfo& written, const Virt
 
 // libhdf5 would take the elements from other places.
 void refuse_other_rank(const DatasetInfo& source, const VirtualSource& wanted) {
-  if (wanted.from.empty() || wanted.from.size() == source.file_rank()) return;
+  if (wanted.ends.empty() || wanted.ends.size() == source.file_rank()) return;
   throw DatasetError(fmt::format(
       "{}:{} has {} dimensions, the virtual dataset takes from {}; write it again with sources of "
       "these dimensions",
-      source.file, source.path, source.file_rank(), wanted.from.size()));
+      source.file, source.path, source.file_rank(), wanted.ends.size()));
+}
+
+// libhdf5 would read beyond the source: other bytes of its file, or memory.
+void refuse_beyond(const DatasetInfo& source, const VirtualSource& wanted) {
+  for (std::size_t d = 0; d < wanted.ends.size(); ++d) {
+    if (wanted.ends[d] <= source.shape[d]) continue;
+    throw DatasetError(
+        fmt::format("{}:{} has {} elements in dimension {}, the virtual dataset takes up to {}; complete it",
+                    source.file, source.path, source.shape[d], d, wanted.ends[d]));
+  }
 }
 
 // libhdf5 opens all sources at once, and takes those that it cannot open for missing ones, of which it
@@ -210,6 +220,7 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
       refuse_other_rank(own, source);
       if (known && there.reader != nullptr) refuse_unwritten(*opened, own, source);
       if (known) refuse_short(own, source);
+      refuse_beyond(own, source);
       if (known && !fits(own, source, info))
         mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
       if (!mapping.other_reason.empty()) {

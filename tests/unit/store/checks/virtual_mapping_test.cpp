@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
@@ -210,6 +211,27 @@ TEST_F(VirtualMapping, of_selections_that_libhdf5_does_not_know_is_left_to_it) {
     put(version, unknown);
     EXPECT_THAT(refusal(), AllOf(HasSubstr("libhdf5 cannot open it"), Not(HasSubstr("its sources"))))
         << unknown;
+  }
+}
+
+// libhdf5 would read other bytes of the file of a contiguous source, and beyond the chunks of another.
+TEST_F(VirtualMapping, of_irregular_selections_beyond_their_source_is_refused) {
+  for (const Shape& chunk : {Shape(), Shape{2, 3}}) {
+    files_.source("b.h5", {8, 3}, chunk);
+    for (const auto& [last, error] : {std::pair(hsize_t{7}, ""), {8, "has 8 elements in dimension 0"}}) {
+      files_.make_of("v.h5", {3, 3}, [last = last](hid_t plist) {
+        const Hid from = space_of({10, 3}, {run(0, 1), run(0, 3)});
+        for (const hsize_t row : {hsize_t{3}, last}) {
+          const std::vector<hsize_t> start = {row, 0}, count = {1, 3};
+          require(
+              H5Sselect_hyperslab(from.get(), H5S_SELECT_OR, start.data(), nullptr, count.data(), nullptr),
+              "H5Sselect_hyperslab");
+        }
+        VirtualFiles::add_source(plist, space_of({3, 3}, {}), "b.h5", from);
+      });
+      EXPECT_THAT(read(), HasSubstr(error));
+      EXPECT_EQ(read().empty(), last < 8);
+    }
   }
 }
 
