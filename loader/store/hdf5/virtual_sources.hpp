@@ -21,8 +21,8 @@ struct VirtualSource {
   Selection to;  ///< Elements of the virtual dataset, of its rank in the file; empty if they are not regular
   Selection from;      ///< Elements of the source; empty if they are not regular, or all of them
   bool whole = false;  ///< All of the source is selected; its shape is not stored
-  /// Of each dimension of the source, one more than the last index that is selected; empty if all of the
-  /// source is selected, or without limit.
+  /// One more than the last selected index of each dimension of the source. Empty if all of the source is
+  /// selected, or if the selection has no limit.
   std::vector<std::uint64_t> ends = {};
 };
 

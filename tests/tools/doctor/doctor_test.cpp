@@ -267,11 +267,16 @@ TEST_F(Doctor, takes_the_training_set_and_names_the_other) {
   EXPECT_EQ(diagnose({"train.h5", "--data", "test/images"}, 0)["data"], "/test/images");
 }
 
+// Overwrites bytes in the middle of a file, where its compressed chunks are.
+void damage_chunks(const std::filesystem::path& path) {
+  std::vector<std::byte> bytes = file_bytes(path);
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), 500, std::byte{0x5a});
+  replace_file(path, bytes);
+}
+
 TEST_F(Doctor, names_damage_with_the_error) {
   write({.filters = {gzip_filter(4)}});
-  std::vector<std::byte> bytes = file_bytes(dir_ / "train.h5");
-  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), 500, std::byte{0x5a});
-  replace_file(dir_ / "train.h5", bytes);
+  damage_chunks(dir_ / "train.h5");
   const Json result = diagnose({"train.h5"}, 1);
   ASSERT_FALSE(result["findings"].empty());
   EXPECT_EQ(result["findings"][0]["finding"], "damaged");
@@ -283,9 +288,7 @@ TEST_F(Doctor, names_damage_in_any_of_several_files) {
     write({.filters = {gzip_filter(4)}});
     std::filesystem::rename(dir_ / "train.h5", dir_ / name);
   }
-  std::vector<std::byte> bytes = file_bytes(dir_ / "part-2.h5");
-  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), 500, std::byte{0x5a});
-  replace_file(dir_ / "part-2.h5", bytes);
+  damage_chunks(dir_ / "part-2.h5");
   const Json result = diagnose({"part-*.h5"}, 1);
   ASSERT_FALSE(result["findings"].empty());
   EXPECT_EQ(result["findings"][0]["finding"], "damaged");
