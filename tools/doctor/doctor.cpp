@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,7 +64,8 @@ Fault* fault_of_storage(std::vector<Fault>& faults) {
 }
 
 // Lets `tune` find what stores the samples best, if there is time.
-void tune_storage(const Examined& examined, const TimeBudget& budget, std::vector<Fault>& faults) {
+void tune_storage(const Examined& examined, unsigned cpus, const TimeBudget& budget,
+                  std::vector<Fault>& faults) {
   constexpr std::chrono::seconds kLeast(3), kMost(15);
   constexpr double kShare = 0.4;  // of the time that is left
   Fault* const fault = fault_of_storage(faults);
@@ -73,14 +75,18 @@ void tune_storage(const Examined& examined, const TimeBudget& budget, std::vecto
       std::min<std::chrono::nanoseconds>(kMost, std::chrono::duration_cast<std::chrono::nanoseconds>(left));
   say(fmt::format("looking for better chunks and filters for at most {:.3g} s",
                   std::chrono::duration<double>(duration).count()));
-  if (auto command = tuned_command(examined, duration))
+  if (auto command = tuned_command(examined, cpus, duration))
     fault->mend.insert(fault->mend.begin(), std::move(*command));
+}
+
+bool is_serious_damage(const Fault& fault) {
+  return fault.severity == Severity::serious && fault.name == "damaged";
 }
 
 // A file that cannot be read is not measured.
 bool is_readable(const std::vector<Fault>& faults) {
   return std::ranges::none_of(
-      faults, [](const Fault& fault) { return fault.name == "damaged" || fault.name == "image_sizes"; });
+      faults, [](const Fault& fault) { return is_serious_damage(fault) || fault.name == "image_sizes"; });
 }
 
 // Returns what is wrong with data that could not be measured.
@@ -90,16 +96,28 @@ Fault fault_of_failure(const Examined& examined) {
                       "the loader failed while it was measured; its message is above");
 }
 
+// Says how to train without the damaged samples.
+void add_skip_mend(const Examined& examined, const TimeBudget& budget, std::vector<Fault>& faults) {
+  const auto damaged = std::ranges::find_if(faults, is_serious_damage);
+  if (damaged == faults.end()) return;
+  constexpr double kShare = 0.5;  // of the time
+  if (auto mend = skip_mend(examined, budget.part(kShare))) damaged->mend.push_back(std::move(*mend));
+}
+
 // The share of the time that measuring the settings takes is small, but enough for a stable figure.
 std::chrono::nanoseconds time_to_measure(const TimeBudget& budget) {
   return std::min<std::chrono::nanoseconds>(std::chrono::milliseconds(2500), budget.slice(0.1));
 }
 
-Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
-  Progress progress("doctor", ProgressUnit::seconds, budget.total_s());
-  Checkup checkup{.examined = examine(arguments.typed, arguments.num_workers, system_limits())};
-  const Examined& examined = checkup.examined;
+// Adds what is wrong with the samples, their storage and the settings.
+void look_at(const Examined& examined, const TimeBudget& budget, Progress& progress, Checkup& checkup) {
   checkup.faults = file_faults(examined.state(), examined.options);
+  // Where settings skip or replace damaged samples, measuring tells whether these are too many.
+  if (examined.settings.loader.on_error != OnError::fail) {
+    for (Fault& fault : checkup.faults) {
+      if (fault.name == "damaged") fault.severity = Severity::minor;
+    }
+  }
   if (!is_readable(checkup.faults)) {
     // The size of images may be why one of them could not be read.
     if (are_encoded_images(examined.state())) {
@@ -111,13 +129,34 @@ Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
     checkup.speed = measure_speed(examined.settings, examined.num_workers, time_to_measure(budget), progress);
     if (checkup.speed && examined.num_workers == 0)
       with_auto = measure_speed(examined.settings, kAuto, time_to_measure(budget), progress);
-    if (!checkup.speed) checkup.faults.insert(checkup.faults.begin(), fault_of_failure(examined));
-    add(checkup.faults, core_fault(examined.limits, examined.num_workers));
+    if (!checkup.speed) {
+      // Damage that the settings skip was minor until it exceeded what they allow.
+      std::erase_if(checkup.faults, [](const Fault& fault) { return fault.name == "damaged"; });
+      checkup.faults.insert(checkup.faults.begin(), fault_of_failure(examined));
+    }
+    add(checkup.faults, core_fault(checkup.limits, examined.num_workers));
     add(checkup.faults, worker_fault(examined.num_workers, checkup.speed, with_auto));
     add(checkup.faults, cache_fault(examined.state(), examined.options));
   }
   progress.hide();
-  if (is_readable(checkup.faults)) tune_storage(examined, budget, checkup.faults);
+  add_skip_mend(examined, budget, checkup.faults);
+  if (is_readable(checkup.faults)) tune_storage(examined, checkup.limits.cpus, budget, checkup.faults);
+}
+
+Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
+  Progress progress("doctor", ProgressUnit::seconds, budget.total_s());
+  const BenchSettings settings = settings_to_examine(arguments.typed);
+  Checkup checkup{.file = settings.file(), .limits = system_limits()};
+  try {
+    checkup.examined = examine(settings, arguments.typed, arguments.num_workers, checkup.limits);
+  } catch (const ChunkError& error) {
+    checkup.faults = {opening_fault(settings.dataset.files, error)};
+  } catch (const FileError& error) {
+    if (!std::filesystem::exists(checkup.file)) throw;  // a misspelled name is not a finding
+    checkup.faults = {opening_fault(error)};
+  }
+  if (checkup.examined) look_at(*checkup.examined, budget, progress, checkup);
+  progress.hide();
   if (!arguments.command.empty()) {
     say(fmt::format("running {} for at most {:.3g} s", printable(arguments.command.front()),
                     budget.left_s(1)));

@@ -68,8 +68,7 @@ Dataset open_quietly(const DatasetOptions& options) {
 
 }  // namespace
 
-Examined examine(const TypedSettings& typed, const std::string& num_workers, const SystemLimits& limits) {
-  const bool configured = !typed.config.empty();
+BenchSettings settings_to_examine(const TypedSettings& typed) {
   BenchSettings settings = typed.applied_to({.loader = {}});
   if (settings.mixture) {
     throw OptionError(fmt::format(
@@ -79,6 +78,12 @@ Examined examine(const TypedSettings& typed, const std::string& num_workers, con
   if (settings.dataset.files.empty())
     throw OptionError("doctor: no file; give FILE, or dataset.files in --config");
   settings.loader.device = {};  // this program delivers to the CPU alone, which feeds a GPU as well
+  return settings;
+}
+
+Examined examine(BenchSettings settings, const TypedSettings& typed, const std::string& num_workers,
+                 const SystemLimits& limits) {
+  const bool configured = !typed.config.empty();
   const std::string others =
       !configured && names_no_samples(settings) ? choose_samples(settings) : std::string();
   const std::int64_t workers = workers_of(num_workers, settings, configured);
@@ -97,7 +102,6 @@ Examined examine(const TypedSettings& typed, const std::string& num_workers, con
                                       nullptr, limits, MemoryClaim::foreseen)
                                   .options;
     return Examined{
-        .limits = limits,
         .settings = std::move(settings),
         .num_workers = workers,
         .typed = num_workers.empty() ? typed.words() : typed.words() + " --num-workers " + num_workers,

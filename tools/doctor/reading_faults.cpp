@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string_view>
 #include <utility>
 
+#include "base/files/file_list.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
@@ -19,6 +22,8 @@
 
 namespace h5feed::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 // How an epoch ended: with an error, after so many batches, or without one.
 struct EpochEnd {
@@ -84,13 +89,48 @@ std::string size_option(const DatasetState& dataset) {
   return fmt::format(" --image-size {}x{}", height, width);
 }
 
-// Returns the file that the error names, of those with samples; else the first one as typed.
-std::string named_file(const Examined& examined, std::string_view error) {
-  for (const JoinedPart& part : examined.state().data.reader->parts()) {
-    const std::string& file = part.reader->info().file;
-    if (error.starts_with(file + ':')) return file;
+// Returns that of the files which the error names, else the first.
+std::string named_file(const std::vector<fs::path>& files, std::string_view error) {
+  const auto named = std::ranges::find_if(
+      files, [&](const fs::path& file) { return error.starts_with(file.string() + ':'); });
+  return (named != files.end() ? *named : files.front()).string();
+}
+
+std::string check_mend(const std::string& file, const std::string& options = {}) {
+  return fmt::format("h5feed check {}{} --bad-list bad.tsv  # lists all that cannot be read",
+                     shell_word(file), options);
+}
+
+// The samples of an epoch, and those of them that cannot be read.
+struct BadShare {
+  std::uint64_t samples = 0;
+  std::uint64_t skipped = 0;
+};
+
+// Reads an epoch without the samples that cannot be read. Nothing where that fails, or takes too long.
+std::optional<BadShare> bad_share(const Examined& examined, Clock::time_point deadline) {
+  const ScopedLogSink quiet(ignore_log);
+  BenchSettings settings = examined.settings;
+  settings.loader.on_error = OnError::skip;
+  settings.loader.max_bad_share = 1;
+  settings.loader.bad_list.clear();
+  try {
+    DataLoader loader(examined.dataset, loader_options(settings, examined.num_workers));
+    while (loader.next()) {
+      check_interrupted();
+      if (Clock::now() > deadline) return std::nullopt;
+    }
+    const LoaderStats stats = loader.stats();
+    return BadShare{.samples = stats.samples + stats.samples_skipped, .skipped = stats.samples_skipped};
+  } catch (const Error&) {
+    return std::nullopt;  // for example, no sample is left
   }
-  return examined.settings.file();
+}
+
+// Returns the share with two digits, at least as large.
+std::string rounded_up(double share) {
+  const double digit = std::pow(10, std::floor(std::log10(share)) - 1);
+  return fmt::format("{:.6g}", std::min(1.0, std::ceil(share / digit) * digit));
 }
 
 }  // namespace
@@ -103,20 +143,50 @@ bool are_encoded_images(const DatasetState& dataset) {
 }
 
 Fault damage_fault(const DatasetState& dataset, const std::string& file, const std::string& what) {
-  return {
-      Severity::serious,
-      "damaged",
-      what,
-      {fmt::format("h5feed check {}{} --bad-list bad.tsv  # lists all that cannot be read", shell_word(file),
-                   size_option(dataset)),
-       "DataLoader(..., on_error=\"skip\")  # trains without it, if no more than max_bad_share is damaged"}};
+  return {Severity::serious, "damaged", what, {check_mend(file, size_option(dataset))}};
+}
+
+Fault opening_fault(const std::vector<fs::path>& files, const ChunkError& error) {
+  return {Severity::serious,
+          "damaged",
+          error.what(),
+          {check_mend(named_file(expand_files(files), error.what()))}};
+}
+
+Fault opening_fault(const FileError& error) {
+  // Errors end with what to do, behind a semicolon.
+  constexpr std::string_view kBeforeAdvice = "; ";
+  const std::string_view text = error.what();
+  const std::size_t end = text.rfind(kBeforeAdvice);
+  if (end == std::string_view::npos) return {Severity::serious, "unreadable", std::string(text), {}};
+  return {Severity::serious,
+          "unreadable",
+          std::string(text.substr(0, end)),
+          {std::string(text.substr(end + kBeforeAdvice.size()))}};
+}
+
+std::optional<std::string> skip_mend(const Examined& examined, Clock::time_point deadline) {
+  const std::optional<BadShare> bad = bad_share(examined, deadline);
+  if (!bad) {
+    return fmt::format(
+        "DataLoader(..., on_error=\"skip\")  # trains without it, if at most {:.3g} % is damaged",
+        100 * DataLoaderOptions().max_bad_share);
+  }
+  if (bad->skipped == 0 || bad->skipped >= bad->samples) return std::nullopt;
+  const double share = static_cast<double>(bad->skipped) / static_cast<double>(bad->samples);
+  return fmt::format("DataLoader(..., on_error=\"skip\"{})  # trains without the {} damaged of {} samples",
+                     share > DataLoaderOptions().max_bad_share
+                         ? fmt::format(", max_bad_share={}", rounded_up(share))
+                         : std::string(),
+                     format_count(bad->skipped), format_count(bad->samples));
 }
 
 std::optional<Fault> reading_fault(const Examined& examined) {
   const EpochEnd end = read_batches(examined.dataset, examined);
   if (end.error.empty()) return std::nullopt;
   if (differ_in_size(examined, end)) return size_fault(examined);
-  return damage_fault(examined.state(), named_file(examined, end.error), end.error);
+  return damage_fault(examined.state(), named_file(expand_files(examined.settings.dataset.files), end.error),
+                      end.error);
 }
 
 }  // namespace h5feed::cli

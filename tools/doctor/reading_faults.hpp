@@ -2,10 +2,14 @@
 // Findings of `doctor` about samples that cannot be read.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/clock.hpp"
 #include "dataset/dataset_state.hpp"
+#include "h5feed/error.hpp"
 #include "tools/doctor/examined.hpp"
 #include "tools/doctor/fault.hpp"
 
@@ -18,6 +22,18 @@ bool are_encoded_images(const DatasetState& dataset);
 /// Returns the finding "damaged" with the sentence `what`; `check` tells more about `file`. Blocks. Throws
 /// FileError, DatasetError.
 Fault damage_fault(const DatasetState& dataset, const std::string& file, const std::string& what);
+
+/// Returns the finding "damaged" for a chunk that is read when the samples are opened, as one of labels.
+/// `files` are those of the options, of which the error names one. Blocks. Throws FileError.
+Fault opening_fault(const std::vector<std::filesystem::path>& files, const ChunkError& error);
+
+/// Returns the finding "unreadable" for a file that cannot be opened, whose mend is what the error advises.
+Fault opening_fault(const FileError& error);
+
+/// Returns the line of code that trains without the samples that cannot be read, with the `max_bad_share`
+/// that they need. If they could not be counted until `deadline`, the line says which share is allowed. Empty
+/// if none would be left, or none is damaged. Blocks. Throws Interrupted.
+std::optional<std::string> skip_mend(const Examined& examined, Clock::time_point deadline);
 
 /// Reads an epoch with the settings, and returns why that fails: "image_sizes" if it does not once all
 /// encoded images are scaled to the size of the first, else "damaged". Empty if it does not fail. Blocks.

@@ -73,6 +73,15 @@ std::string verdict_of(const Checkup& checkup) {
                      checkup.faults.size() == 1 ? "finding" : "findings");
 }
 
+Json settings_json(const Examined& examined) {
+  Json settings = to_json(examined.settings);
+  for (const char* const key : {"runs", "warmup", "time_budget_s"}) settings.erase(key);
+  settings["num_workers"] = workers_json(examined.num_workers);
+  settings["shuffle"] = examined.options.shuffle.to_string();
+  settings["cache_bytes"] = examined.options.cache_bytes;
+  return settings;
+}
+
 bool is_mended_by(const std::vector<Fault>& faults, std::string_view beginning) {
   return std::ranges::any_of(faults, [&](const Fault& fault) {
     return std::ranges::any_of(fault.mend,
@@ -81,7 +90,7 @@ bool is_mended_by(const std::vector<Fault>& faults, std::string_view beginning) 
 }
 
 std::string next_steps(const Checkup& checkup) {
-  const std::string file = shell_word(checkup.examined.settings.file());
+  const std::string file = shell_word(checkup.file);
   if (checkup.faults.empty()) {
     return fmt::format(
         "next: h5feed info {0} --write-config train.json   the options of dataset and loader, to train with\n"
@@ -143,14 +152,15 @@ Table checkup_table(const Checkup& checkup) {
 }
 
 Json checkup_json(const Checkup& checkup) {
-  const Examined& examined = checkup.examined;
-  const DatasetInfo& info = examined.state().data.info();
-  const StorageKind storage = storage_kind(examined.settings.file());
-  Json settings = to_json(examined.settings);
-  for (const char* const key : {"runs", "warmup", "time_budget_s"}) settings.erase(key);
-  settings["num_workers"] = workers_json(examined.num_workers);
-  settings["shuffle"] = examined.options.shuffle.to_string();
-  settings["cache_bytes"] = examined.options.cache_bytes;
+  const StorageKind storage = storage_kind(checkup.file);
+  Json data, samples, settings, supposed;
+  if (checkup.examined) {
+    const Examined& examined = *checkup.examined;
+    data = examined.state().data.info().path;
+    samples = examined.dataset.size();
+    settings = settings_json(examined);
+    supposed = examined.supposed;
+  }
   Json faults = Json::array();
   for (const Fault& fault : checkup.faults) {
     faults.push_back({{"finding", fault.name},
@@ -158,13 +168,13 @@ Json checkup_json(const Checkup& checkup) {
                       {"what", fault.what},
                       {"mend", fault.mend}});
   }
-  return {{"file", examined.settings.file()},
+  return {{"file", checkup.file},
           {"machine", machine_json()},
           {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
-          {"data", info.path},
-          {"samples", examined.dataset.size()},
+          {"data", std::move(data)},
+          {"samples", std::move(samples)},
           {"settings", std::move(settings)},
-          {"settings_supposed", examined.supposed},
+          {"settings_supposed", std::move(supposed)},
           {"measured", checkup.speed ? checkup.speed->row : Json()},
           {"command", checkup.trial ? checkup.trial->to_json() : Json()},
           {"findings", std::move(faults)},
@@ -172,15 +182,17 @@ Json checkup_json(const Checkup& checkup) {
 }
 
 std::string checkup_text(const Checkup& checkup) {
-  const Examined& examined = checkup.examined;
   std::vector<std::pair<const char*, std::string>> facts = {
-      {"machine", machine_text(examined.limits)},
-      {"file", fmt::format("{} on {}", printable(examined.settings.file()),
-                           printable(storage_kind(examined.settings.file()).name))},
-      {"samples", samples_text(examined)},
-      {"stored", are_encoded_images(examined.state()) ? "each image by itself, of variable length"
-                                                      : stored_text(*examined.state().data.reader)},
-      {"settings", options_text(examined)}};
+      {"machine", machine_text(checkup.limits)},
+      {"file", fmt::format("{} on {}", printable(checkup.file), printable(storage_kind(checkup.file).name))}};
+  if (checkup.examined) {
+    const Examined& examined = *checkup.examined;
+    facts.emplace_back("samples", samples_text(examined));
+    facts.emplace_back("stored", are_encoded_images(examined.state())
+                                     ? "each image by itself, of variable length"
+                                     : stored_text(*examined.state().data.reader));
+    facts.emplace_back("settings", options_text(examined));
+  }
   if (checkup.speed) {
     facts.emplace_back("measured", checkup.speed->text());
     if (std::string warning = checkup.speed->warning(); !warning.empty())

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/system_limits.hpp"
 #include "tools/doctor/examined.hpp"
 #include "tools/doctor/fault.hpp"
 #include "tools/doctor/speed.hpp"
@@ -16,10 +17,12 @@ namespace h5feed::cli {
 
 /// Everything that `doctor` has to say.
 struct Checkup {
-  Examined examined;
-  std::optional<Speed> speed;      ///< of the settings; empty: not measured
-  std::optional<TrialRun> trial;   ///< empty: there was no command
-  std::vector<Fault> faults = {};  ///< after `sort_faults`
+  std::string file;  ///< the first file, as typed
+  SystemLimits limits;
+  std::optional<Examined> examined;  ///< empty: what was to be examined cannot be opened, as a fault says
+  std::optional<Speed> speed;        ///< of the settings; empty: not measured
+  std::optional<TrialRun> trial;     ///< empty: there was no command
+  std::vector<Fault> faults = {};    ///< after `sort_faults`
 
   bool serious() const;
 };

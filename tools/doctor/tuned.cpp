@@ -20,14 +20,14 @@ bool are_rows_of_one_dataset(const DatasetState& dataset) {
          dataset.data.reader->parts().empty() && dataset.options.stage_dir.empty();
 }
 
-LoaderUse use_of(const Examined& examined) {
+LoaderUse use_of(const Examined& examined, unsigned cpus) {
   const ResolvedOptions& options = examined.options;
   LoaderUse use{.batch_size = static_cast<std::uint64_t>(options.batch_size),
                 .shuffle = options.shuffle,
                 .cache_bytes = options.cache_bytes,
                 .num_workers = std::max<std::int64_t>(1, examined.num_workers),
                 .layout = examined.settings.dataset.input_layout};
-  if (examined.num_workers == kAuto) use.num_workers = examined.limits.cpus;
+  if (examined.num_workers == kAuto) use.num_workers = cpus;
   // Chunks of another size are many enough for windows.
   if (examined.supposed) use.shuffle = Shuffle("chunk:16");
   return use;
@@ -35,13 +35,14 @@ LoaderUse use_of(const Examined& examined) {
 
 }  // namespace
 
-std::optional<std::string> tuned_command(const Examined& examined, std::chrono::nanoseconds duration) {
+std::optional<std::string> tuned_command(const Examined& examined, unsigned cpus,
+                                         std::chrono::nanoseconds duration) {
   if (!are_rows_of_one_dataset(examined.state())) return std::nullopt;
   const TuneSettings settings{.file = examined.settings.file(),
                               .data = examined.state().data.info().path,
-                              .use = use_of(examined),
+                              .use = use_of(examined, cpus),
                               .scratch = std::filesystem::temp_directory_path(),
-                              .cpus = examined.limits.cpus};
+                              .cpus = cpus};
   const ScopedLogSink quiet(ignore_log);
   try {
     const TuneResult result = run_tune(settings, TimeBudget(duration), [](const std::string&) {});

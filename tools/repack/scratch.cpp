@@ -11,6 +11,7 @@
 #include <string>
 #include <system_error>
 
+#include "base/files/folder_of.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed::cli {
@@ -35,9 +36,7 @@ FileDescriptor open_nameless(const std::filesystem::path& directory) {
 }  // namespace
 
 ScratchFile::ScratchFile(const std::filesystem::path& neighbor, std::uint64_t bytes)
-    : directory_(neighbor.has_parent_path() ? neighbor.parent_path() : std::filesystem::path(".")),
-      bytes_(bytes),
-      fd_(open_nameless(directory_)) {
+    : directory_(folder_of(neighbor)), bytes_(bytes), fd_(open_nameless(directory_)) {
   rlimit limit = {};
   // Beyond this limit, the attempt alone would end the process by a signal.
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)

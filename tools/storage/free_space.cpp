@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/byte_units.hpp"
+#include "base/files/folder_of.hpp"
 #include "h5feed/error.hpp"
 #include "store/filters/filters.hpp"
 #include "tools/storage/parallel_write.hpp"
@@ -18,12 +19,11 @@ namespace {
 
 constexpr std::uint64_t kMaximum = std::numeric_limits<std::uint64_t>::max();
 
-std::filesystem::path folder_of(const std::filesystem::path& file) {
+// Returns the folder that the file is written to, which is that of its target if the path is a link.
+std::filesystem::path real_folder_of(const std::filesystem::path& file) {
   std::error_code error;
-  // If the path is a link, the file is written at its target.
   const std::filesystem::path target = std::filesystem::weakly_canonical(file, error);
-  const std::filesystem::path& place = error ? file : target;
-  return place.has_parent_path() ? place.parent_path() : std::filesystem::path(".");
+  return folder_of(error ? file : target);
 }
 
 std::string needed_text(std::uint64_t bytes, bool estimated) {
@@ -45,7 +45,7 @@ void add_to(SpaceNeed& sum, const SpaceNeed& need) noexcept {
 
 std::optional<std::uint64_t> free_bytes_for(const std::filesystem::path& file) {
   std::error_code error;
-  const std::filesystem::space_info space = std::filesystem::space(folder_of(file), error);
+  const std::filesystem::space_info space = std::filesystem::space(real_folder_of(file), error);
   return error ? std::nullopt : std::optional<std::uint64_t>(space.available);
 }
 

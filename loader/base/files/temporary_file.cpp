@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/files/file_descriptor.hpp"
+#include "base/files/folder_of.hpp"
 #include "base/files/storage_kind.hpp"
 
 namespace h5feed {
@@ -29,10 +30,6 @@ constexpr std::time_t kYoungestSeconds = 1;
 
 std::string prefix_of(const std::filesystem::path& target) {
   return fmt::format(".{}.tmp-", target.filename().string());
-}
-
-std::filesystem::path folder_of(const std::filesystem::path& target) {
-  return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
 }
 
 bool is_temporary(std::string_view name, std::string_view prefix) {
@@ -59,7 +56,7 @@ bool lock_whole(int fd) noexcept {
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-void remove_if_abandoned(const std::filesystem::path& file) noexcept {
+void remove_unless_held(const std::filesystem::path& file) noexcept {
   const FileDescriptor fd(::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return;
@@ -91,7 +88,7 @@ void remove_abandoned_temporaries(const std::filesystem::path& target) noexcept 
          entry.increment(error)) {
       if (is_temporary(entry->path().filename().string(), prefix)) found.push_back(entry->path());
     }
-    if (!found.empty() && is_of_this_machine(folder)) std::ranges::for_each(found, remove_if_abandoned);
+    if (!found.empty() && is_of_this_machine(folder)) std::ranges::for_each(found, remove_unless_held);
   } catch (const std::exception&) {  // no memory for the names: a later process removes them
   }
 }

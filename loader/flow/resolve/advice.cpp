@@ -139,6 +139,11 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
   // Masks that are cut like the data take their share of the cache.
   const auto wanted = static_cast<double>(bytes_in_play(dataset, groups, options, options.shuffle));
   const auto chunks_in = [&](std::uint64_t bytes) { return chunks * (static_cast<double>(bytes) / wanted); };
+  const auto decodes = [&](double held) {
+    if (in_play == 1 && groups.parts == 1 && options.prefetch_batches <= 1 && held < 1)
+      return of_groups * decodes_between_batches(groups, static_cast<std::uint64_t>(options.batch_size));
+    return of_groups * decodes_with_lru(groups, in_play, batch, held);
+  };
   switch (options.cache_policy) {
     case CachePolicy::clairvoyant:
       return forecast_rows(dataset, options).later_epochs;
@@ -151,15 +156,13 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
       }
       const double stay = std::min(1.0, chunks_in(layout.staying_bytes) / static_cast<double>(groups.count));
       const double rest = chunks_in(layout.chunk_bytes - layout.staying_bytes);
-      return (1 - stay) * of_groups * (rest >= chunks ? 1.0 : Visits(groups, chunks, batch, rest).decodes());
+      return (1 - stay) * decodes(rest);
     }
     case CachePolicy::lru:
       break;
   }
   if (dataset.mixture) return mixture_decodes_per_chunk(dataset, options, layout.chunk_bytes);
-  if (in_play == 1 && groups.parts == 1 && options.prefetch_batches <= 1 && chunks_in(layout.chunk_bytes) < 1)
-    return of_groups * decodes_between_batches(groups, static_cast<std::uint64_t>(options.batch_size));
-  return of_groups * decodes_with_lru(groups, in_play, batch, chunks_in(layout.chunk_bytes));
+  return decodes(chunks_in(layout.chunk_bytes));
 }
 
 double lru_decodes_per_chunk(const ChunkPattern& pattern) {

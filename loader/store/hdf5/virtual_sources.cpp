@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "base/files/folder_of.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
 
@@ -124,10 +125,6 @@ std::vector<StoredMapping> read_mappings(const H5File& file, const DatasetInfo& 
                     "the file from a good copy",
                     info.file, short_path(info.path), session.error()));
   }
-}
-
-fs::path folder_of(const fs::path& file) {
-  return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
 std::string with_origin(std::string folder, const fs::path& origin) {

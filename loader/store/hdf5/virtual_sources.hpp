@@ -71,9 +71,6 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
 std::filesystem::path find_named_file(const std::filesystem::path& main_file, const std::string& name,
                                       const char* prefixes);
 
-/// Returns the folder of `file`; "." if its path has none.
-std::filesystem::path folder_of(const std::filesystem::path& file);
-
 /// Returns `folder`, from one of libhdf5's environment variables, with a leading "${ORIGIN}" replaced by
 /// `origin`.
 std::string with_origin(std::string folder, const std::filesystem::path& origin);

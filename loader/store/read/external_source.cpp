@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/folder_of.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/external_files.hpp"
 #include "store/hdf5/virtual_sources.hpp"

@@ -15,6 +15,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/files/file_descriptor.hpp"
+#include "base/files/folder_of.hpp"
 #include "base/files/temporary_file.hpp"
 #include "h5feed/error.hpp"
 
@@ -23,10 +24,6 @@ namespace {
 
 // Storage is claimed in steps of this size; writeback starts every few steps.
 constexpr std::uint64_t kStep = 8 * kMiB;
-
-std::filesystem::path directory_of(const std::filesystem::path& target) {
-  return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
-}
 
 [[noreturn]] void fail(const std::filesystem::path& target, std::string_view action, int error) {
   throw FileError(
@@ -74,7 +71,7 @@ void throw_full(const std::filesystem::path& file, std::uint64_t bytes, int erro
     throw FileError(fmt::format("{}: larger than a file may be here; see ulimit -f", file.string()));
   }
   std::error_code unknown;
-  const std::filesystem::space_info space = std::filesystem::space(directory_of(file), unknown);
+  const std::filesystem::space_info space = std::filesystem::space(folder_of(file), unknown);
   throw FileError(fmt::format(
       "{}: no space left on device: {} are needed there{}; free some or write elsewhere", file.string(),
       format_bytes(bytes), unknown ? "" : fmt::format(", {} are free", format_bytes(space.available))));
@@ -89,7 +86,7 @@ StagedFile::StagedFile(std::filesystem::path target, bool overwrite)
   }
   if (std::filesystem::is_other(status)) fail_irregular(target_);
   if (std::filesystem::exists(status) && !overwrite_) fail_existing(target_);
-  const std::filesystem::path directory = directory_of(target_);
+  const std::filesystem::path directory = folder_of(target_);
   if (!std::filesystem::is_directory(directory, ignored)) {
     if (std::filesystem::exists(directory, ignored)) {
       throw FileError(fmt::format("{}: {} is not a directory; choose another place", target_.string(),
@@ -168,7 +165,7 @@ void StagedFile::commit() {
   if (result != 0 && errno == EEXIST) fail_existing(target_);
   if (result != 0) fail(target_, "rename the finished file", errno);
   committed_ = true;
-  const FileDescriptor folder(::open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor folder(::open(folder_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid() || ::fsync(folder.get()) != 0) fail(target_, "make it durable", errno);
 }
 

@@ -32,6 +32,13 @@ std::uint64_t run(DataLoader& loader) {
   return samples;
 }
 
+// Returns how often an epoch decodes each of the 10 chunks, on average.
+double decodes_of_an_epoch(DataLoader& loader) {
+  const std::uint64_t before = loader.stats().chunk_loads;
+  run(loader);
+  return static_cast<double>(loader.stats().chunk_loads - before) / 10;
+}
+
 class SharedCache : public testing::Test {
  protected:
   /// Returns whether no loader of `dataset_` lives.
@@ -227,13 +234,28 @@ TEST_F(SharedCache, preloading_leaves_a_damaged_chunk_to_its_batch) {
 // A chunk in which a batch ends is decoded for both where the cache holds none.
 TEST_F(SharedCache, that_holds_no_chunk_is_foretold_for_batches_that_end_within_chunks) {
   const test::CapturedLog quiet;
-  for (const auto& [batch_size, decodes] : {std::pair(4, 3.0), {10, 1.0}, {16, 1.5}, {30, 1.0}}) {
-    SCOPED_TRACE(batch_size);
-    DataLoader loader(dataset_, {.batch_size = batch_size, .cache_bytes = kChunk / 2});
-    EXPECT_EQ(loader.plan().decodes_per_chunk, decodes);
-    while (loader.next()) {
+  for (const CachePolicy policy : {CachePolicy::lru, CachePolicy::keep_first}) {
+    for (const auto& [batch_size, decodes] : {std::pair(4, 3.0), {10, 1.0}, {16, 1.5}, {30, 1.0}}) {
+      SCOPED_TRACE(std::string(name_of(policy)) + ' ' + std::to_string(batch_size));
+      DataLoader loader(dataset_,
+                        {.batch_size = batch_size, .cache_bytes = kChunk / 2, .cache_policy = policy});
+      EXPECT_EQ(loader.plan().decodes_per_chunk, decodes);
+      EXPECT_EQ(decodes_of_an_epoch(loader), decodes);
     }
-    EXPECT_EQ(static_cast<double>(loader.stats().chunk_loads) / 10, decodes);
+  }
+}
+
+// A cache of rows keeps the chunk decoded last beside them.
+TEST_F(SharedCache, of_rows_for_less_than_a_chunk_is_foretold_for_batches_that_end_within_chunks) {
+  const test::CapturedLog quiet;
+  for (const std::int64_t batch_size : {4, 10, 16, 30}) {
+    SCOPED_TRACE(batch_size);
+    DataLoader loader(
+        dataset_,
+        {.batch_size = batch_size, .cache_bytes = kChunk / 2, .cache_policy = CachePolicy::clairvoyant});
+    EXPECT_EQ(loader.plan().decodes_per_chunk, 1.0);
+    decodes_of_an_epoch(loader);
+    EXPECT_EQ(decodes_of_an_epoch(loader), 1.0) << "also of a later epoch";
   }
 }
 
