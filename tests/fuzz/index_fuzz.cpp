@@ -112,7 +112,8 @@ std::vector<Sealed> sealed_blocks(std::span<const std::byte> file) {
     };
     if (std::ranges::none_of(kSignatures, is_here)) continue;
     for (std::size_t end = begin + kLeast; end + 4 <= std::min(begin + kMost, file.size()); ++end) {
-      if (little_endian(file.subspan(end, 4)) != metadata_checksum(&file[begin], end - begin)) continue;
+      if (little_endian(file.subspan(end, 4)) != metadata_checksum(file.subspan(begin, end - begin)))
+        continue;
       blocks.push_back({begin, end});
       break;
     }
@@ -205,7 +206,8 @@ void fuzz_one(std::span<const std::byte> input) {
     bytes[offset] ^= static_cast<std::byte>(reader.u8());
   }
   for (const Sealed& block : intact.sealed)
-    put_little_endian(bytes, block.end, metadata_checksum(&bytes[block.begin], block.end - block.begin));
+    put_little_endian(bytes, block.end,
+                      metadata_checksum(std::span(bytes).subspan(block.begin, block.end - block.begin)));
   replace_file(fixture.path, bytes);
   try {
     read_every_chunk(fixture.path);

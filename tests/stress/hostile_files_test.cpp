@@ -129,7 +129,7 @@ void repair_checksums(std::vector<std::byte>& bytes) {
     std::memcpy(&size, &bytes[size_at], std::size_t{1} << (flags & 3U));
     const std::size_t end = size_at + (std::size_t{1} << (flags & 3U)) + size;
     if (size > bytes.size() || end + 4 > bytes.size()) continue;
-    const std::uint32_t checksum = metadata_checksum(&bytes[at], end - at);
+    const std::uint32_t checksum = metadata_checksum(std::span(bytes).subspan(at, end - at));
     std::memcpy(&bytes[end], &checksum, sizeof checksum);
   }
 }

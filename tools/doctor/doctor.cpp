@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/file_list.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
@@ -79,14 +80,10 @@ void tune_storage(const Examined& examined, unsigned cpus, const TimeBudget& bud
     fault->mend.insert(fault->mend.begin(), std::move(*command));
 }
 
-bool is_serious_damage(const Fault& fault) {
-  return fault.severity == Severity::serious && fault.name == "damaged";
-}
-
 // A file that cannot be read is not measured.
 bool is_readable(const std::vector<Fault>& faults) {
   return std::ranges::none_of(
-      faults, [](const Fault& fault) { return is_serious_damage(fault) || fault.name == "image_sizes"; });
+      faults, [](const Fault& fault) { return fault.name == "damaged" || fault.name == "image_sizes"; });
 }
 
 // Returns what is wrong with data that could not be measured.
@@ -96,11 +93,15 @@ Fault fault_of_failure(const Examined& examined) {
                       "the loader failed while it was measured; its message is above");
 }
 
-// Says how to train without the damaged samples.
-void add_skip_mend(const Examined& examined, const TimeBudget& budget, std::vector<Fault>& faults) {
-  const auto damaged = std::ranges::find_if(faults, is_serious_damage);
-  if (damaged == faults.end()) return;
+// Says what samples are damaged that the settings do without, or how to train without them.
+void complete_damage(const Examined& examined, const TimeBudget& budget, Checkup& checkup) {
   constexpr double kShare = 0.5;  // of the time
+  if (checkup.speed && examined.settings.loader.on_error != OnError::fail) {
+    add(checkup.faults, skipped_fault(examined, *checkup.speed, budget.part(kShare)));
+    return;
+  }
+  const auto damaged = std::ranges::find(checkup.faults, "damaged", &Fault::name);
+  if (damaged == checkup.faults.end()) return;
   if (auto mend = skip_mend(examined, budget.part(kShare))) damaged->mend.push_back(std::move(*mend));
 }
 
@@ -113,11 +114,8 @@ std::chrono::nanoseconds time_to_measure(const TimeBudget& budget) {
 void look_at(const Examined& examined, const TimeBudget& budget, Progress& progress, Checkup& checkup) {
   checkup.faults = file_faults(examined.state(), examined.options);
   // Where settings skip or replace damaged samples, measuring tells whether these are too many.
-  if (examined.settings.loader.on_error != OnError::fail) {
-    for (Fault& fault : checkup.faults) {
-      if (fault.name == "damaged") fault.severity = Severity::minor;
-    }
-  }
+  if (examined.settings.loader.on_error != OnError::fail)
+    std::erase_if(checkup.faults, [](const Fault& fault) { return fault.name == "damaged"; });
   if (!is_readable(checkup.faults)) {
     // The size of images may be why one of them could not be read.
     if (are_encoded_images(examined.state())) {
@@ -129,30 +127,27 @@ void look_at(const Examined& examined, const TimeBudget& budget, Progress& progr
     checkup.speed = measure_speed(examined.settings, examined.num_workers, time_to_measure(budget), progress);
     if (checkup.speed && examined.num_workers == 0)
       with_auto = measure_speed(examined.settings, kAuto, time_to_measure(budget), progress);
-    if (!checkup.speed) {
-      // Damage that the settings skip was minor until it exceeded what they allow.
-      std::erase_if(checkup.faults, [](const Fault& fault) { return fault.name == "damaged"; });
-      checkup.faults.insert(checkup.faults.begin(), fault_of_failure(examined));
-    }
+    if (!checkup.speed) checkup.faults.insert(checkup.faults.begin(), fault_of_failure(examined));
     add(checkup.faults, core_fault(checkup.limits, examined.num_workers));
     add(checkup.faults, worker_fault(examined.num_workers, checkup.speed, with_auto));
     add(checkup.faults, cache_fault(examined.state(), examined.options));
   }
   progress.hide();
-  add_skip_mend(examined, budget, checkup.faults);
+  complete_damage(examined, budget, checkup);
   if (is_readable(checkup.faults)) tune_storage(examined, checkup.limits.cpus, budget, checkup.faults);
 }
 
 Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
   Progress progress("doctor", ProgressUnit::seconds, budget.total_s());
   const BenchSettings settings = settings_to_examine(arguments.typed);
-  Checkup checkup{.file = settings.file(), .limits = system_limits()};
+  const std::vector<std::filesystem::path> files = expand_files(settings.dataset.files);
+  Checkup checkup{.file = settings.file(), .storage = storage_kind(files.front()), .limits = system_limits()};
   try {
     checkup.examined = examine(settings, arguments.typed, arguments.num_workers, checkup.limits);
   } catch (const ChunkError& error) {
-    checkup.faults = {opening_fault(settings.dataset.files, error)};
+    checkup.faults = {opening_fault(files, settings, error)};
   } catch (const FileError& error) {
-    if (!std::filesystem::exists(checkup.file)) throw;  // a misspelled name is not a finding
+    if (!std::filesystem::exists(files.front())) throw;  // a misspelled name is not a finding
     checkup.faults = {opening_fault(error)};
   }
   if (checkup.examined) look_at(*checkup.examined, budget, progress, checkup);

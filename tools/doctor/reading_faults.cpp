@@ -101,17 +101,25 @@ std::string check_mend(const std::string& file, const std::string& options = {})
                      shell_word(file), options);
 }
 
+// Does without samples that cannot be read as the settings do, else as they can: batches of one sample cannot
+// lose any.
+OnError way_without(const Examined& examined) {
+  const OnError given = examined.settings.loader.on_error;
+  if (given != OnError::fail) return given;
+  return examined.options.batched ? OnError::skip : OnError::replace;
+}
+
 // The samples of an epoch, and those of them that cannot be read.
 struct BadShare {
   std::uint64_t samples = 0;
-  std::uint64_t skipped = 0;
+  std::uint64_t bad = 0;
 };
 
 // Reads an epoch without the samples that cannot be read. Nothing where that fails, or takes too long.
 std::optional<BadShare> bad_share(const Examined& examined, Clock::time_point deadline) {
   const ScopedLogSink quiet(ignore_log);
   BenchSettings settings = examined.settings;
-  settings.loader.on_error = OnError::skip;
+  settings.loader.on_error = way_without(examined);
   settings.loader.max_bad_share = 1;
   settings.loader.bad_list.clear();
   try {
@@ -121,9 +129,10 @@ std::optional<BadShare> bad_share(const Examined& examined, Clock::time_point de
       if (Clock::now() > deadline) return std::nullopt;
     }
     const LoaderStats stats = loader.stats();
-    return BadShare{.samples = stats.samples + stats.samples_skipped, .skipped = stats.samples_skipped};
+    return BadShare{.samples = stats.samples + stats.samples_skipped,
+                    .bad = stats.samples_skipped + stats.samples_replaced};
   } catch (const Error&) {
-    return std::nullopt;  // for example, no sample is left
+    return std::nullopt;  // for example, no sample is left to replace others
   }
 }
 
@@ -146,11 +155,20 @@ Fault damage_fault(const DatasetState& dataset, const std::string& file, const s
   return {Severity::serious, "damaged", what, {check_mend(file, size_option(dataset))}};
 }
 
-Fault opening_fault(const std::vector<fs::path>& files, const ChunkError& error) {
-  return {Severity::serious,
-          "damaged",
-          error.what(),
-          {check_mend(named_file(expand_files(files), error.what()))}};
+Fault opening_fault(const std::vector<fs::path>& files, const BenchSettings& settings,
+                    const ChunkError& error) {
+  const std::string_view text = error.what();
+  const std::string file = named_file(files, text);
+  const std::string_view behind_file = text.substr(std::min(text.size(), file.size() + 1));
+  const std::string dataset(behind_file.substr(0, behind_file.find(": ")));
+  const ImageOptions& images = settings.dataset.images;
+  std::string options;
+  if (images.height > 0) {
+    options = fmt::format(" --image-size {}x{}", images.height, images.width);
+  } else if (open_isolated(file)->describe_ragged(dataset)) {
+    options = " --image-size HEIGHTxWIDTH";  // which its first image would have told
+  }
+  return {Severity::serious, "damaged", std::string(text), {check_mend(file, options)}};
 }
 
 Fault opening_fault(const FileError& error) {
@@ -166,19 +184,31 @@ Fault opening_fault(const FileError& error) {
 }
 
 std::optional<std::string> skip_mend(const Examined& examined, Clock::time_point deadline) {
+  const std::string line = fmt::format("DataLoader(..., on_error=\"{}\"", name_of(way_without(examined)));
   const std::optional<BadShare> bad = bad_share(examined, deadline);
-  if (!bad) {
-    return fmt::format(
-        "DataLoader(..., on_error=\"skip\")  # trains without it, if at most {:.3g} % is damaged",
-        100 * DataLoaderOptions().max_bad_share);
-  }
-  if (bad->skipped == 0 || bad->skipped >= bad->samples) return std::nullopt;
-  const double share = static_cast<double>(bad->skipped) / static_cast<double>(bad->samples);
-  return fmt::format("DataLoader(..., on_error=\"skip\"{})  # trains without the {} damaged of {} samples",
-                     share > DataLoaderOptions().max_bad_share
-                         ? fmt::format(", max_bad_share={}", rounded_up(share))
-                         : std::string(),
-                     format_count(bad->skipped), format_count(bad->samples));
+  const double allowed = DataLoaderOptions().max_bad_share;
+  if (!bad)
+    return fmt::format("{})  # trains without it, if at most {:.3g} % is damaged", line, 100 * allowed);
+  if (bad->bad == 0 || bad->bad >= bad->samples) return std::nullopt;
+  const double share = static_cast<double>(bad->bad) / static_cast<double>(bad->samples);
+  return fmt::format("{}{})  # trains without the {} damaged of {} samples", line,
+                     share > allowed ? fmt::format(", max_bad_share={}", rounded_up(share)) : std::string(),
+                     format_count(bad->bad), format_count(bad->samples));
+}
+
+std::optional<Fault> skipped_fault(const Examined& examined, const Speed& speed, Clock::time_point deadline) {
+  const std::string data = printable(short_path(examined.state().data.info().path));
+  const std::optional<BadShare> bad = bad_share(examined, deadline);
+  const bool seen = speed.samples_done_without() > 0;
+  if (bad ? bad->bad == 0 : !seen) return std::nullopt;
+  const std::string how_many =
+      bad ? fmt::format("{} of {}", format_count(bad->bad), format_count(bad->samples)) : "some";
+  Fault fault =
+      damage_fault(examined.state(), examined.settings.file(),
+                   fmt::format("{}: {} samples cannot be read; the settings {} them", data, how_many,
+                               examined.settings.loader.on_error == OnError::skip ? "skip" : "replace"));
+  if (!bad || bad->bad < bad->samples) fault.severity = Severity::minor;
+  return fault;
 }
 
 std::optional<Fault> reading_fault(const Examined& examined) {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "base/files/storage_kind.hpp"
 #include "store/filters/filters.hpp"
 #include "tools/doctor/reading_faults.hpp"
 #include "tools/program/machine.hpp"
@@ -152,7 +151,6 @@ Table checkup_table(const Checkup& checkup) {
 }
 
 Json checkup_json(const Checkup& checkup) {
-  const StorageKind storage = storage_kind(checkup.file);
   Json data, samples, settings, supposed;
   if (checkup.examined) {
     const Examined& examined = *checkup.examined;
@@ -170,7 +168,7 @@ Json checkup_json(const Checkup& checkup) {
   }
   return {{"file", checkup.file},
           {"machine", machine_json()},
-          {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
+          {"storage", {{"name", checkup.storage.name}, {"remote", checkup.storage.remote}}},
           {"data", std::move(data)},
           {"samples", std::move(samples)},
           {"settings", std::move(settings)},
@@ -184,7 +182,7 @@ Json checkup_json(const Checkup& checkup) {
 std::string checkup_text(const Checkup& checkup) {
   std::vector<std::pair<const char*, std::string>> facts = {
       {"machine", machine_text(checkup.limits)},
-      {"file", fmt::format("{} on {}", printable(checkup.file), printable(storage_kind(checkup.file).name))}};
+      {"file", fmt::format("{} on {}", printable(checkup.file), printable(checkup.storage.name))}};
   if (checkup.examined) {
     const Examined& examined = *checkup.examined;
     facts.emplace_back("samples", samples_text(examined));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files/storage_kind.hpp"
 #include "base/system_limits.hpp"
 #include "tools/doctor/examined.hpp"
 #include "tools/doctor/fault.hpp"
@@ -17,7 +18,8 @@ namespace h5feed::cli {
 
 /// Everything that `doctor` has to say.
 struct Checkup {
-  std::string file;  ///< the first file, as typed
+  std::string file;  ///< the first file, or the first pattern of files, as typed
+  StorageKind storage;
   SystemLimits limits;
   std::optional<Examined> examined;  ///< empty: what was to be examined cannot be opened, as a fault says
   std::optional<Speed> speed;        ///< of the settings; empty: not measured

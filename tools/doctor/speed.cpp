@@ -17,6 +17,10 @@ constexpr double kMostlyCached = 0.9;
 
 }  // namespace
 
+std::uint64_t Speed::samples_done_without() const {
+  return row.at("samples_skipped").get<std::uint64_t>() + row.at("samples_replaced").get<std::uint64_t>();
+}
+
 std::string Speed::text() const {
   const auto cold = row.at("resident_share");
   return fmt::format("{} samples/s ({}/s of values){}", rate_text(samples_per_s()),

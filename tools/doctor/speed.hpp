@@ -18,6 +18,8 @@ struct Speed {
   Json row;
 
   double samples_per_s() const { return row.at("samples_per_s").get<double>(); }
+  /// Returns how many samples were skipped or replaced, as they could not be read.
+  std::uint64_t samples_done_without() const;
   /// Returns the figures as text: "8,912 samples/s (104 MiB/s of values)".
   std::string text() const;
   /// Returns a sentence if other programs kept the machine busy meanwhile; else an empty string.

@@ -29,18 +29,23 @@ double decodes_of_groups(const DatasetState& dataset, const Shuffle& shuffle) {
   return static_cast<double>(groups.chunk_visits) / static_cast<double>(groups.chunks_in_use);
 }
 
-// How often an order visits a chunk in play, batch by batch, and the fraction of visits that an LRU cache for
-// `held` chunks serves.
+// How often an order visits a chunk in play, batch by batch, on average, and the fraction of visits that an
+// LRU cache for `held` chunks serves.
 struct Visits {
   double per_epoch = 0;
   double found = 0;
 
   Visits(const ChunkGroups& groups, double in_play, double batch, double held) {
-    // A batch draws its rows from the chunks in play and visits each chunk it has a row of once. A visit
-    // finds the chunk if LRU still holds it; on average, half of the chunks this batch visits are newer and
-    // occupy room without being visited again.
+    // A batch draws its rows from those of the chunks in play, and visits each chunk it has a row of once. A
+    // visit finds the chunk if LRU still holds it; on average, half of the chunks this batch visits are newer
+    // and occupy room without being visited again.
+    const auto count = static_cast<double>(groups.count), rows = static_cast<double>(groups.rows);
+    const double drawn_from = std::min(static_cast<double>(groups.samples()), in_play * rows);
+    const auto visits_of = [&](double chunk_rows) {
+      return drawn_from / batch * (1 - std::pow(1 - chunk_rows / drawn_from, batch));
+    };
+    per_epoch = (visits_of(rows) * (count - 1) + visits_of(static_cast<double>(groups.last_rows))) / count;
     const double touched = 1 - std::pow(1 - 1 / in_play, batch);
-    per_epoch = static_cast<double>(groups.rows) * in_play / batch * touched;
     found = std::max(0.0, held - touched * in_play / 2) / in_play;
   }
 
@@ -48,12 +53,14 @@ struct Visits {
 };
 
 // Returns how often a chunk is decoded that no cache holds, if no other is in play and one batch is prepared
-// at a time: for the first batch with rows of it, and for each batch that begins within it. Of the batches,
-// gcd(rows, batch) / batch for each chunk begin at a border.
+// at a time: for the first batch with rows of it, and for each batch that begins within it.
 double decodes_between_batches(const ChunkGroups& groups, std::uint64_t batch) {
-  const auto size = static_cast<double>(batch);
-  if (groups.count == 1) return std::ceil(static_cast<double>(groups.rows) / size);
-  return 1 + static_cast<double>(groups.rows - std::gcd(groups.rows, batch)) / size;
+  const std::uint64_t samples = groups.samples();
+  const std::uint64_t begun = ceil_div(samples, batch) - 1;  // All but the first batch
+  // Batches begin with chunks at the common multiples of both sizes.
+  const std::uint64_t chunks_until_common = batch / std::gcd(groups.rows, batch);
+  const std::uint64_t with_chunks = (groups.count - 1) / chunks_until_common;
+  return 1 + static_cast<double>(begun - with_chunks) / static_cast<double>(groups.count);
 }
 
 double decodes_with_lru(const ChunkGroups& groups, std::uint64_t in_play, double batch, double held) {

@@ -119,7 +119,10 @@ std::uint64_t chunks_along_window(const FieldWindow& window, std::uint64_t rows_
 ChunkGroups::ChunkGroups(const Field& data, const ResolvedOptions& options)
     : count(options.chunks_per_epoch),
       rows(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(options.samples_per_epoch) / count)),
+      last_rows(rows),
       bytes(data.reader->chunk_bytes() * data.map.pieces()) {
+  const auto samples = static_cast<std::uint64_t>(options.samples_per_epoch);
+  const RowLayout& layout = data.map.rows();
   if (data.map.tiled()) {
     count = std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * data.map.pieces_in_use())));
@@ -130,16 +133,21 @@ ChunkGroups::ChunkGroups(const Field& data, const ResolvedOptions& options)
     parts = chunks_per_window(data);
     side_by_side =
         std::min(count, chunks_along_window(data.belonging.window(), data.map.typical_rows_per_chunk()));
+  } else if (layout.regular() && samples == layout.num_rows() && count == layout.num_chunks()) {
+    rows = std::min(samples, layout.rows_per_chunk());
+    last_rows = samples - (count - 1) * rows;
+    return;
   } else {
     return;
   }
   rows = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(std::llround(static_cast<double>(options.samples_per_epoch) * parts /
                                                  static_cast<double>(count))));
+  last_rows = rows;
 }
 
 ChunkGroups::ChunkGroups(const ChunkPattern& pattern)
-    : count(pattern.chunks), rows(pattern.rows_per_chunk), bytes(pattern.chunk_bytes) {}
+    : count(pattern.chunks), rows(pattern.rows_per_chunk), last_rows(rows), bytes(pattern.chunk_bytes) {}
 
 std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, std::uint64_t pieces) {
   switch (shuffle.kind()) {

@@ -15,13 +15,17 @@ namespace h5feed {
 /// for tiles each chunk counts as a group, and each part of a tile as one of its samples.
 struct ChunkGroups {
   std::uint64_t count;
-  std::uint64_t rows;
+  std::uint64_t rows;       ///< Samples of a group; the average if an epoch takes parts of them
+  std::uint64_t last_rows;  ///< Samples of the last group, at most `rows`
   std::uint64_t bytes;
   std::uint64_t side_by_side = 1;  ///< Chunks needed for consecutive samples
   double parts = 1;                ///< Mean number of chunks a sample is stored in
 
   ChunkGroups(const Field& data, const ResolvedOptions& options);
   explicit ChunkGroups(const ChunkPattern& pattern);
+
+  /// Returns the samples of all groups.
+  std::uint64_t samples() const noexcept { return (count - 1) * rows + last_rows; }
 };
 
 /// Returns how many chunks sequential order touches until the window has passed over a row: those between its

@@ -299,6 +299,23 @@ bool values_beyond_attribute(std::span<const std::byte> body, std::uint64_t valu
   return !contents.whole();
 }
 
+std::uint64_t claimed_by_values(std::span<const std::byte> body, const NumberWidths& widths) {
+  MessageContents values(body);
+  std::optional<AttributeParts> parts = take_attribute_parts(values);
+  constexpr unsigned kVariableLength = 9;
+  // Of the datatype and of that of the elements: class, version, flags; bytes.
+  if (!parts || parts->shares_type || (parts->type.number(4) & 0xfU) != kVariableLength) return 0;
+  parts->type.skip(8);
+  const std::uint64_t element_bytes = parts->type.number(4);
+  std::uint64_t most = 0;
+  for (;;) {
+    const std::uint64_t elements = values.number(4);
+    values.skip(widths.address_bytes + 4);
+    if (!values.whole()) return most;
+    most = std::max(most, elements * element_bytes);
+  }
+}
+
 std::string_view beyond_message(const HeaderMessage& message, const NumberWidths& widths) {
   MessageContents contents(message.body);
   std::string_view what;

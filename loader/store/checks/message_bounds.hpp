@@ -19,6 +19,11 @@ namespace h5feed {
 /// file's table of shared ones (HDF5 File Format Specification, section IV.A.2).
 std::string_view beyond_message(const HeaderMessage& message, const NumberWidths& widths);
 
+/// Returns the most bytes that a value of variable length in an attribute, a text or a sequence, claims to
+/// have; 0 if there is none, if its datatype is shared, and for those within compounds and arrays. libhdf5
+/// asks for the memory before it looks for the value.
+std::uint64_t claimed_by_values(std::span<const std::byte> body, const NumberWidths& widths);
+
 /// Returns whether the values of an attribute, whose shared datatype has values of `value_bytes`, go beyond
 /// its end.
 bool values_beyond_attribute(std::span<const std::byte> body, std::uint64_t value_bytes,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees and arrays of newer files, as far as libhdf5 computes sizes and the ends of its loops from them.
+// Chunk indexes of newer files, as far as libhdf5 computes sizes and the ends of its loops from them.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,6 @@
 
 namespace h5feed {
 
-/// The kind and the size of the records in a version 2 B-tree.
-struct TreeRecords {
-  unsigned kind = 0;               ///< Number of its kind in the file format
-  std::uint64_t record_bytes = 0;  ///< Stored bytes of a record
-};
-
-/// Returns what is wrong with the version 2 B-tree at `address`, which should hold `records`; empty if
-/// nothing is, or if there is none. libhdf5 divides by the size of a record, and believes how many records a
-/// node has. Reads the header and all nodes but the leaves. Throws FileError if the source cannot be read.
-std::string new_tree_damage(const MetadataBytes& bytes, std::uint64_t address, const TreeRecords& records);
-
 /// A chunked dataset as its object header describes it: filters and extents, without the layout of its
 /// chunks.
 struct ChunkedData {
@@ -31,9 +20,10 @@ struct ChunkedData {
 };
 
 /// Returns what is wrong with the chunk index of a layout message of version 4, whose contents are `layout`:
-/// with a B-tree, see `new_tree_damage`, or with the header of an array of chunks. libhdf5 visits as many
-/// elements as an array claims, takes their size from it, and reads the elements of all chunks of the
-/// dataset. Empty if nothing is, or if there is no such index. Throws FileError if the source cannot be read.
+/// with a B-tree, see `new_tree_damage` (new_tree.hpp), or with the header of an array of chunks. libhdf5
+/// visits as many elements as an array claims, takes their size from it, and reads the elements of all chunks
+/// of the dataset. Empty if nothing is, or if there is no such index. Throws FileError if the source cannot
+/// be read.
 std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::byte> layout,
                                const ChunkedData& data);
 

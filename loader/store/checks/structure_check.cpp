@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "store/checks/dense_storage.hpp"
 #include "store/checks/message_bounds.hpp"
 #include "store/checks/newer_index.hpp"
 #include "store/checks/virtual_mapping.hpp"
@@ -142,6 +143,12 @@ class Structure {
                          headers.back());
     }
     if (message.type == HeaderMessage::attribute && !message.shared) return damage_of_attribute(message.body);
+    if (message.type == HeaderMessage::attribute_info) {
+      const auto contents = [&](Bytes body) {
+        return damage_of({.type = HeaderMessage::attribute, .body = {body.begin(), body.end()}}, headers);
+      };
+      return attribute_storage_damage(bytes_, message.body, {has_shared_table_, contents});
+    }
     MessageContents contents(message.body);
     return message.shared ? damage_elsewhere(message.type, take_shared_place(contents, widths()), headers)
                           : "";
@@ -152,6 +159,8 @@ class Structure {
     MessageContents contents(body);
     std::optional<AttributeParts> parts = take_attribute_parts(contents);
     if (!parts) return {};
+    if (const std::uint64_t claimed = claimed_by_values(body, widths()); claimed > bytes_.left(0))
+      return fmt::format("an attribute claims a value of {} bytes, more than the file has", claimed);
     // Without the attribute's own header: a named datatype may have an attribute of this type.
     if (parts->shares_space) {
       std::string damage =
@@ -200,10 +209,7 @@ class Structure {
       if (message.type == HeaderMessage::old_group) {
         damage = visit_old_group(bytes_.address_in(message.body, 0), members);
       } else if (message.type == HeaderMessage::link_info) {
-        const bool ordered = (number_in(message.body, 1, 1) & 1U) != 0;
-        constexpr TreeRecords kLinkNames{.kind = 5, .record_bytes = 11};
-        damage = new_tree_damage(
-            bytes_, bytes_.address_in(message.body, (ordered ? 10 : 2) + bytes_.address_bytes()), kLinkNames);
+        damage = link_storage_damage(bytes_, message.body);
       } else if (message.type == HeaderMessage::link) {
         add_link(message.body, members);
       }

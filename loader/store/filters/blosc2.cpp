@@ -30,6 +30,25 @@ unsigned special_values(std::span<const std::byte> chunk) noexcept {
   return std::to_integer<unsigned>(chunk[kFlags2Place]) >> 4 & BLOSC2_SPECIAL_MASK;
 }
 
+// Differences that are not taken first, and once, with one shuffle behind them at most, are not what
+// libblosc2 before 3.0.2 reads again: it undoes them with bytes that it has not written (c-blosc2 commit
+// df9ea679).
+void require_known_filters(std::span<const std::byte> filters) {
+  unsigned differences = 0, shuffles = 0;
+  for (const std::byte stored : filters) {
+    const auto filter = std::to_integer<unsigned>(stored);
+    if (filter > BLOSC_TRUNC_PREC)
+      throw FilterError(fmt::format("blosc2: its filter {} is not built into libblosc2", filter));
+    if (filter == BLOSC_DELTA) differences += 1 + shuffles;
+    if (filter == BLOSC_SHUFFLE || filter == BLOSC_BITSHUFFLE) ++shuffles;
+  }
+  if (differences > 1 || (differences == 1 && shuffles > 1)) {
+    throw FilterError(
+        "blosc2: its differences of bytes are combined with other filters in a way that libblosc2 cannot "
+        "undo");
+  }
+}
+
 // libblosc2 looks for plugins of codecs and filters that it does not know, and starts programs to find them;
 // reads lazy chunks from other places; and allocates by the block size. None of these is what the HDF5 filter
 // writes.
@@ -56,12 +75,7 @@ void require_plain(std::span<const std::byte> chunk, std::uint64_t bytes) {
     throw FilterError(fmt::format("blosc2: a chunk with the flags {:#x} and {:#x} is not supported",
                                   at(kFlagsPlace), at(kFlags2Place)));
   }
-  for (std::size_t i = 0; i < kFilters; ++i) {
-    if (at(kFiltersPlace + i) > BLOSC_TRUNC_PREC) {
-      throw FilterError(
-          fmt::format("blosc2: its filter {} is not built into libblosc2", at(kFiltersPlace + i)));
-    }
-  }
+  require_known_filters(chunk.subspan(kFiltersPlace, kFilters));
 }
 
 std::vector<std::uint64_t> block_grid(const Blosc2Frame& frame) {

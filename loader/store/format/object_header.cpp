@@ -174,6 +174,13 @@ std::vector<std::byte> MetadataBytes::read(std::uint64_t address, std::size_t co
   return out;
 }
 
+std::vector<std::byte> MetadataBytes::head(std::uint64_t address, std::string_view signature,
+                                           std::size_t count) const {
+  std::vector<std::byte> head = read(address, count);
+  if (head.size() < count || !begins_with(head, signature)) head.clear();
+  return head;
+}
+
 std::uint64_t MetadataBytes::address_in(std::span<const std::byte> bytes, std::size_t at) const noexcept {
   if (at > bytes.size() || bytes.size() - at < block_.address_bytes)
     return undefined_address(block_.address_bytes);

@@ -31,6 +31,10 @@ class MetadataBytes {
   /// an undefined address. Throws FileError if the source cannot be read.
   std::vector<std::byte> read(std::uint64_t address, std::size_t count) const;
 
+  /// Returns the first `count` bytes at `address`; none if there are fewer, or if they do not begin with the
+  /// signature. Throws FileError if the source cannot be read.
+  std::vector<std::byte> head(std::uint64_t address, std::string_view signature, std::size_t count) const;
+
   /// Returns the bytes of the file from `address` on; 0 outside of it or for an undefined address.
   std::uint64_t left(std::uint64_t address) const noexcept;
 
@@ -67,6 +71,7 @@ struct HeaderMessage {
     time = 18,
     tree_sizes = 19,
     driver = 20,
+    attribute_info = 21,
     references = 22,
     image = 24
   };

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <unordered_set>
 #include <utility>
@@ -101,7 +102,9 @@ class ListingWalk {
 
   void visit_group(hid_t group, const std::string& path, unsigned depth) H5FEED_REQUIRES(hdf5_mutex) {
     LinkNames names;
-    const bool complete = kIterateLinks(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, keep_link, &names) >= 0;
+    const bool complete = visit_links(group, keep_link, &names) >= 0;
+    std::ranges::sort(names.hard);
+    std::ranges::sort(names.external);
     if (!complete) add_group_problem(path.empty() ? "/" : path, "libhdf5 cannot list it");
     for (const std::string& name : names.external) {
       if (std::optional<ExternalLink> link = external_link(group, name)) {

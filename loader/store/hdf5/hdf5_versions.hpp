@@ -11,15 +11,31 @@ namespace h5feed {
 using ObjectInfo = H5O_info2_t;
 using LinkInfo = H5L_info2_t;
 inline constexpr auto kObjectInfoByName = H5Oget_info_by_name3;
-inline constexpr auto kIterateLinks = H5Literate2;
 inline constexpr auto kLinkInfo = H5Lget_info2;
 #else
 using ObjectInfo = H5O_info_t;
 using LinkInfo = H5L_info_t;
 inline constexpr auto kObjectInfoByName = H5Oget_info_by_name2;
-inline constexpr auto kIterateLinks = H5Literate;
 inline constexpr auto kLinkInfo = H5Lget_info;
 #endif
+
+/// Calls `visit` for the links of a group in the order in which they are stored. Any other order makes
+/// libhdf5 1.10 build a table of all of them first, of the size that the file claims; if one cannot be read,
+/// it frees what the table does not hold yet, and the process ends. Returns a negative number if libhdf5
+/// fails.
+inline herr_t visit_links(hid_t group, herr_t (*visit)(hid_t, const char*, const LinkInfo*, void*),
+                          void* data) {
+#if H5_VERSION_GE(1, 12, 0)
+  return H5Literate2(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, visit, data);
+#else
+  return H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, visit, data);
+#endif
+}
+
+/// The same for the attributes of an object.
+inline herr_t visit_attributes(hid_t object, H5A_operator2_t visit, void* data) {
+  return H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, visit, data);
+}
 
 /// Returns where the header of the object is stored that a hard link of the file names; HADDR_UNDEF if
 /// libhdf5 fails.

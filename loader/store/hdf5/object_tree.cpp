@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
+#include <utility>
 
 #include "h5feed/error.hpp"
 #include "store/format/dataset_info.hpp"
@@ -19,6 +22,7 @@ herr_t keep_link(hid_t, const char* name, const LinkInfo* info, void* links) noe
         {.name = name,
          .type = info->type,
          .character_set = info->cset,
+         .created = info->corder_valid ? info->corder : 0,
          .value = std::vector<char>(info->type == H5L_TYPE_HARD ? 0 : info->u.val_size)});
     return 0;
   } catch (const std::exception&) {
@@ -26,9 +30,16 @@ herr_t keep_link(hid_t, const char* name, const LinkInfo* info, void* links) noe
   }
 }
 
-herr_t keep_name(hid_t, const char* name, const H5A_info_t*, void* names) noexcept {
+// An attribute of an object.
+struct CreatedName {
+  std::string name;
+  std::int64_t created = 0;  // As in TreeLink
+};
+
+herr_t keep_name(hid_t, const char* name, const H5A_info_t* info, void* names) noexcept {
   try {
-    static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+    static_cast<std::vector<CreatedName>*>(names)->push_back(
+        {.name = name, .created = info->corder_valid ? info->corder : 0});
     return 0;
   } catch (const std::exception&) {
     return -1;
@@ -39,14 +50,20 @@ std::string child_path(const std::string& group, const std::string& name) {
   return group == "/" ? "/" + name : fmt::format("{}/{}", group, name);
 }
 
+// Puts links or attributes in the order of their creation if that is tracked, else of their names.
+template <typename T>
+void sort_as_created(std::vector<T>& entries, unsigned order) {
+  std::ranges::sort(entries, {}, &T::name);
+  if ((order & H5P_CRT_ORDER_TRACKED) != 0) std::ranges::stable_sort(entries, {}, &T::created);
+}
+
 std::vector<TreeLink> read_links(hid_t group, const Hdf5Calls& calls, const std::string& path) {
   const ScopedId plist = calls.id(H5Gget_create_plist(group), path, "its properties cannot be read");
   unsigned order = 0;
   calls.done(H5Pget_link_creation_order(plist.get(), &order), path, "its properties cannot be read");
-  const H5_index_t index = (order & H5P_CRT_ORDER_TRACKED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
   std::vector<TreeLink> links;
-  calls.done(kIterateLinks(group, index, H5_ITER_INC, nullptr, keep_link, &links), path,
-             "its links cannot be listed");
+  calls.done(visit_links(group, keep_link, &links), path, "its links cannot be listed");
+  sort_as_created(links, order);
   for (TreeLink& link : links) {
     if (link.type == H5L_TYPE_HARD) continue;
     const std::string name = child_path(path, link.name);
@@ -120,10 +137,12 @@ std::vector<std::string> attribute_names(hid_t object, const Hdf5Calls& calls, c
                                   path, "its properties cannot be read");
   unsigned order = 0;
   calls.done(H5Pget_attr_creation_order(plist.get(), &order), path, "its properties cannot be read");
-  const H5_index_t index = (order & H5P_CRT_ORDER_TRACKED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
+  std::vector<CreatedName> attributes;
+  calls.done(visit_attributes(object, keep_name, &attributes), path, "its attributes cannot be listed");
+  sort_as_created(attributes, order);
   std::vector<std::string> names;
-  calls.done(H5Aiterate2(object, index, H5_ITER_INC, nullptr, keep_name, &names), path,
-             "its attributes cannot be listed");
+  names.reserve(attributes.size());
+  for (CreatedName& attribute : attributes) names.push_back(std::move(attribute.name));
   return names;
 }
 

@@ -77,6 +77,7 @@ struct TreeLink {
   std::string name;
   H5L_type_t type = H5L_TYPE_HARD;
   H5T_cset_t character_set = H5T_CSET_ASCII;  ///< Encoding of the name
+  std::int64_t created = 0;                   ///< Place in the order of creation, if the group tracks it
   ObjectKey target = 0;                       ///< Target of a hard link
   std::vector<char> value = {};               ///< Value of any other link, from H5Lget_val
 };

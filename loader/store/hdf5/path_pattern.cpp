@@ -42,8 +42,7 @@ bool is_group(const H5::H5File& file, const std::string& path) {
 std::vector<std::string> members_of(const H5::H5File& file, const std::string& group) {
   std::vector<std::string> names;
   const H5::Group opened = file.openGroup(group.empty() ? "/" : group);
-  if (kIterateLinks(opened.getId(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, keep_name, &names) < 0)
-    throw H5::GroupIException("H5Literate", "failed");
+  if (visit_links(opened.getId(), keep_name, &names) < 0) throw H5::GroupIException("H5Literate", "failed");
   std::ranges::sort(names, natural_less);
   return names;
 }

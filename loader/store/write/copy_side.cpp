@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
 #include "store/hdf5/h5_metadata.hpp"
 #include "store/hdf5/hdf5_versions.hpp"
 
@@ -24,6 +28,41 @@ bool has_relative_sources(hid_t plist) {
     if (std::string_view(name.data()) != "." && name.front() != '/') return true;
   }
   return false;
+}
+
+struct StoredAndNeeded {
+  std::uint64_t stored = 0;
+  std::uint64_t needed = 0;  // By all values, at least
+};
+
+StoredAndNeeded stored_and_needed(const Hdf5Calls& calls, const std::string& path, hid_t dataset,
+                                  const ValueShape& shape) H5FEED_REQUIRES(hdf5_mutex) {
+  const ScopedId space = calls.id(H5Dget_space(dataset), path, "its extent cannot be read");
+  const hssize_t points = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space.get()));
+  // In memory, values of variable length and references have other sizes than in the file.
+  const std::uint64_t least = shape.has_variable || shape.has_references ? 1 : shape.bytes;
+  StoredAndNeeded bytes{.stored = H5Dget_storage_size(dataset)};
+  if (__builtin_mul_overflow(static_cast<std::uint64_t>(points), least, &bytes.needed))
+    bytes.needed = std::numeric_limits<std::uint64_t>::max();
+  return bytes;
+}
+
+void check_stored_bytes(const Hdf5Calls& calls, const std::string& path, const StoredAndNeeded& bytes) {
+  // Where nothing is stored, all values are the fill value.
+  if (bytes.stored == 0 || bytes.stored >= bytes.needed) return;
+  throw FileError(fmt::format("{}:{}: {} bytes are stored, its shape needs at least {}; {}", calls.file(),
+                              short_path(path), bytes.stored, bytes.needed, kRestore));
+}
+
+// Refuses to write out what a sparse dataset leaves out.
+void refuse_unstored(const Hdf5Calls& calls, const std::string& path, const StoredAndNeeded& bytes) {
+  // A filter makes at most so many bytes of one.
+  constexpr std::uint64_t kMostPerStored = 1100, kSmall = kGiB;
+  if (bytes.needed <= kSmall || bytes.needed / kMostPerStored <= bytes.stored) return;
+  calls.refuse(path,
+               fmt::format("it stores {} for {} of values, and the copy would store all of these; copy the "
+                           "file by h5repack",
+                           format_bytes(bytes.stored), format_bytes(bytes.needed)));
 }
 
 }  // namespace
@@ -111,7 +150,10 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
   const bool newer =
       newer_than_1_8 || (plist.getLayout() == H5D_CHUNKED && H5Dget_chunk_index_type(dataset, &index) >= 0 &&
                          index != H5D_CHUNK_IDX_BTREE);
+  const StoredAndNeeded bytes = stored_and_needed(calls, path, dataset, shape);
+  if (plist.getLayout() != H5D_CHUNKED) check_stored_bytes(calls, path, bytes);
   if (!rewritten && (!newer || plan.latest)) return CopyMethod::verbatim;
+  refuse_unstored(calls, path, bytes);
   if (const auto missing = missing_filters(plist); !missing.empty()) {
     calls.refuse(path,
                  fmt::format("copying it needs filter {} ({}), which libhdf5 does not find; install its "

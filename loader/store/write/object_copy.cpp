@@ -38,7 +38,7 @@ class ObjectCopy {
     for (const TreeObject& object : source_.tree.objects) {
       proceed();
       make_attributes(object);
-      if (object.kind == H5I_DATASET && by_values_.contains(object.key)) copy_values(object);
+      if (object.kind == H5I_DATASET && by_values_.contains(object.key)) copy_values(object, proceed);
     }
   }
 
@@ -328,7 +328,8 @@ class ObjectCopy {
     }
   }
 
-  void copy_values(const TreeObject& object) H5FEED_REQUIRES(hdf5_mutex) {
+  void copy_values(const TreeObject& object, const std::function<void()>& proceed)
+      H5FEED_REQUIRES(hdf5_mutex) {
     const std::string& path = object.path;
     const ScopedId from = source_.open(path);
     const ScopedId to = calls_.id(H5Dopen2(file_, path.c_str(), H5P_DEFAULT), path, "cannot be opened");
@@ -340,6 +341,7 @@ class ObjectCopy {
     read_in_pieces(from.get(), type.get(), source_.calls, path,
                    [&](std::span<std::byte> values, std::size_t elements, hid_t memory_space,
                        hid_t file_space) H5FEED_REQUIRES(hdf5_mutex) {
+                     proceed();
                      state_.reserve(values.size());
                      translate_all(shape, values, elements, path);
                      calls_.done(

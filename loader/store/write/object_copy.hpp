@@ -49,14 +49,17 @@ std::vector<std::uint64_t> object_numbers(const H5File& file, const std::vector<
 /// Throws DatasetError, naming the object, if something in `source` cannot be copied faithfully: links and
 /// references of unknown kinds, references to objects outside the file's tree, region references into
 /// datasets whose rows move, virtual datasets in a file that HDF5 1.8 must be able to read, values that need
-/// a filter which libhdf5 lacks. Writes nothing. Holds the HDF5 mutex. Throws FileError if libhdf5 fails.
+/// a filter which libhdf5 lacks, values that a sparse dataset does not store and the copy would. Writes
+/// nothing. Holds the HDF5 mutex. Throws FileError if libhdf5 fails, or if a dataset stores fewer bytes than
+/// its shape needs.
 void check_copyable(const H5File& source, const CopyPlan& plan);
 
 /// Creates all objects of `source` in the empty file of `writer`: groups in their creation order, links of
 /// all kinds (several names of one object stay one object), committed types, datasets with their values
 /// unless the caller fills them, attributes, and references, which then point to the copies. Calls `proceed`
-/// between objects; it may throw to abort the copy. Holds the HDF5 mutex for the whole copy. Throws
-/// FileError, and DatasetError for what `check_copyable` rejects.
+/// between objects, and between parts of those that are copied by values; it may throw to abort the copy.
+/// Holds the HDF5 mutex for the whole copy. Throws FileError, and DatasetError for what `check_copyable`
+/// rejects.
 void copy_objects(const H5File& source, H5Writer& writer, const CopyPlan& plan,
                   const std::function<void()>& proceed);
 

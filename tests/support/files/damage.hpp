@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/format/metadata_checksum.hpp"
 #include "support/files/h5_test_file.hpp"
 
 namespace h5feed::test {
@@ -128,38 +129,6 @@ inline void set_chunk_address(const std::filesystem::path& path, std::size_t ran
   change_index(path, rank, entry, 8 + (rank + 1) * 8, address);
 }
 
-/// Returns the checksum of HDF5's metadata: Jenkins' lookup3 with a start of 0 (HDF5 File Format
-/// Specification; burtleburtle.net/bob/c/lookup3.c).
-inline std::uint32_t metadata_checksum(const std::byte* bytes, std::size_t count) {
-  std::uint32_t a = 0xdeadbeefU + static_cast<std::uint32_t>(count), b = a, c = a;
-  const auto add_block = [&](std::size_t length) {
-    std::array<std::uint32_t, 3> words = {};
-    for (std::size_t i = 0; i < length; ++i)
-      words[i / 4] |= std::to_integer<std::uint32_t>(bytes[i]) << (8 * (i % 4));
-    a += words[0], b += words[1], c += words[2];
-    bytes += length;
-  };
-  const auto step = [](std::uint32_t& to, std::uint32_t& from, std::uint32_t& grows, int bits) {
-    to -= from;
-    to ^= std::rotl(from, bits);
-    from += grows;
-  };
-  for (; count > 12; count -= 12) {
-    add_block(12);
-    step(a, c, b, 4), step(b, a, c, 6), step(c, b, a, 8), step(a, c, b, 16), step(b, a, c, 19),
-        step(c, b, a, 4);
-  }
-  if (count == 0) return c;
-  add_block(count);
-  const auto last = [](std::uint32_t& to, std::uint32_t from, int bits) {
-    to ^= from;
-    to -= std::rotl(from, bits);
-  };
-  last(c, b, 14), last(a, c, 11), last(b, a, 25), last(c, b, 16), last(a, c, 4), last(b, a, 14),
-      last(c, b, 24);
-  return c;
-}
-
 /// Sets the first coordinate, in chunks, of record `record` of the only version 2 B-tree of the file, which
 /// has one leaf of `records` unfiltered chunks of a dataset of `rank` dimensions, and repairs the leaf's
 /// checksum. Throws std::runtime_error if there is no such leaf.
@@ -175,7 +144,7 @@ inline void move_chunk_of_new_index(const std::filesystem::path& path, std::size
   const std::size_t end = start + kHeaderBytes + records * record_bytes;
   if (end + 4 > bytes.size()) throw std::runtime_error("move_chunk_of_new_index: no such leaf");
   put_little_endian(bytes, start + kHeaderBytes + record * record_bytes + 8, first_chunk);
-  put_little_endian(bytes, end, metadata_checksum(&bytes.at(start), end - start));
+  put_little_endian(bytes, end, metadata_checksum(std::span(bytes).subspan(start, end - start)));
   replace_file(path, bytes);
 }
 

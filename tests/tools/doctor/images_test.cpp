@@ -76,6 +76,19 @@ TEST_F(DoctorImages, that_are_cut_into_tiles_are_scaled_to_the_first_image_and_n
   diagnose({"--data", "images", "--tile-size", "4", "--image-size", "12x16"}, 0);
 }
 
+TEST_F(DoctorImages, of_which_the_first_is_damaged_need_a_size_to_be_checked) {
+  std::vector<Bytes> images = pngs(true);
+  images[0].resize(60);
+  write(images);
+  EXPECT_EQ(
+      diagnose({}, 1).at("findings").at(0).at("mend").at(0),
+      "h5feed check a.h5 --image-size HEIGHTxWIDTH --bad-list bad.tsv  # lists all that cannot be read");
+  const Json finding = diagnose({"--image-size", "12x16"}, 1).at("findings").at(0);
+  EXPECT_EQ(finding.at("finding"), "damaged");
+  EXPECT_EQ(finding.at("mend").at(0),
+            "h5feed check a.h5 --image-size 12x16 --bad-list bad.tsv  # lists all that cannot be read");
+}
+
 TEST_F(DoctorImages, that_are_damaged_are_said_to_be_so) {
   std::vector<Bytes> images = pngs(true);
   images[20].resize(60);

@@ -229,6 +229,38 @@ INSTANTIATE_TEST_SUITE_P(Repack, EveryFormat,
                                            Format{"behind_a_user_block", {.user_block = 1024}}),
                          [](const auto& format) { return format.param.name; });
 
+// More links and attributes than an object header holds, in an order that is tracked, but has no index.
+TEST(Repack, keeps_the_order_of_many_links_and_attributes) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "a.h5", {.latest = true});
+    const Hid plist(H5Pcreate(H5P_GROUP_CREATE));
+    require(H5Pset_link_creation_order(plist.get(), H5P_CRT_ORDER_TRACKED), "order");
+    require(H5Pset_attr_creation_order(plist.get(), H5P_CRT_ORDER_TRACKED), "order");
+    const Hid group(H5Gcreate2(file.id(), "g", H5P_DEFAULT, plist.get(), H5P_DEFAULT));
+    for (int i = 30; i > 0; --i) {
+      const std::string name = std::to_string(i);
+      require(H5Lcreate_soft("/images", group.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+              "H5Lcreate_soft");
+      write_attribute(group.get(), name.c_str(), H5T_NATIVE_INT, {}, &i);
+    }
+    file.create({.path = "images", .shape = {4, 5, 6}});
+  }
+  ASSERT_EQ(run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "1"}).exit_code, 0);
+  const Hid file(H5Fopen((dir / "b.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Hid group(H5Gopen2(file.get(), "g", H5P_DEFAULT));
+  for (unsigned place = 0; place < 30; ++place) {
+    const std::string name = std::to_string(30 - place);
+    std::array<char, 16> link = {}, attribute = {};
+    H5Lget_name_by_idx(group.get(), ".", H5_INDEX_CRT_ORDER, H5_ITER_INC, place, link.data(), link.size(),
+                       H5P_DEFAULT);
+    H5Aget_name_by_idx(group.get(), ".", H5_INDEX_CRT_ORDER, H5_ITER_INC, place, attribute.data(),
+                       attribute.size(), H5P_DEFAULT);
+    EXPECT_EQ(link.data(), name);
+    EXPECT_EQ(attribute.data(), name);
+  }
+}
+
 // The version of a type's stored form, of which HDF5 1.8 knows 1 to 3: behind two bytes of H5Tencode's own.
 unsigned stored_version(hid_t type) {
   std::size_t bytes = 0;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -241,6 +243,25 @@ TEST_F(SharedCache, that_holds_no_chunk_is_foretold_for_batches_that_end_within_
                         {.batch_size = batch_size, .cache_bytes = kChunk / 2, .cache_policy = policy});
       EXPECT_EQ(loader.plan().decodes_per_chunk, decodes);
       EXPECT_EQ(decodes_of_an_epoch(loader), decodes);
+    }
+  }
+}
+
+// The last chunk has fewer rows than the others.
+TEST_F(SharedCache, that_holds_no_chunk_is_foretold_for_a_last_chunk_that_is_not_full) {
+  const test::CapturedLog quiet;
+  for (const auto& [samples, rows] : {std::pair(103U, 7U), {100U, 3U}, {101U, 100U}}) {
+    const SampleSet set({.shape = {samples, 8, 6}, .chunk_shape = {rows, 8, 6}, .gzip = 4});
+    const Dataset dataset = open(set);
+    const double chunks = std::ceil(static_cast<double>(samples) / rows);
+    for (const auto& [order, batch_size] :
+         {std::pair("sequential", 1), {"sequential", 4}, {"sequential", 7}, {"full", 4}}) {
+      SCOPED_TRACE(testing::Message() << samples << ' ' << rows << ' ' << order << ' ' << batch_size);
+      DataLoader loader(dataset, {.batch_size = batch_size, .shuffle = order, .seed = 1, .cache_bytes = 1});
+      const double foretold = loader.plan().decodes_per_chunk.value();
+      run(loader);
+      const double decodes = static_cast<double>(loader.stats().chunk_loads) / chunks;
+      EXPECT_NEAR(foretold, decodes, std::string_view(order) == "full" ? 0.1 * decodes : 1e-9);
     }
   }
 }

@@ -148,7 +148,8 @@ TEST_F(StoreStructure, refuses_a_named_datatype_beyond_its_message_also_beside_a
   constexpr std::uint64_t kFlagsAt = 11, kChecksumAt = 44;
   constexpr std::uint8_t kOpenForSwmr = 5;
   put<std::uint8_t>(kFlagsAt, kOpenForSwmr);
-  put<std::uint32_t>(kChecksumAt, metadata_checksum(file_bytes(path()).data(), kChecksumAt));
+  const std::vector<std::byte> bytes = file_bytes(path());
+  put<std::uint32_t>(kChecksumAt, metadata_checksum(std::span(bytes).first(kChecksumAt)));
   EXPECT_THAT(open_message(), HasSubstr("describes a datatype that goes beyond its message; restore"));
 }
 

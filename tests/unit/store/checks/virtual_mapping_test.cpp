@@ -74,7 +74,7 @@ class VirtualMapping : public testing::Test {
     std::vector<std::byte> bytes = bytes_;
     put_little_endian(bytes, at, changed);
     const std::size_t end = list() + list_bytes() - 4;
-    put_little_endian(bytes, end, metadata_checksum(&bytes.at(list()), end - list()));
+    put_little_endian(bytes, end, metadata_checksum(std::span(bytes).subspan(list(), end - list())));
     replace_file(path(), bytes);
   }
 

@@ -124,6 +124,25 @@ TEST(Blosc2Decoder, refuses_plugins_lazy_chunks_and_other_sizes) {
               HasSubstr("the header claims 140 bytes, a chunk has 136"));
 }
 
+TEST(Blosc2Decoder, refuses_differences_that_libblosc2_cannot_undo) {
+  constexpr std::size_t kFiltersAt = 16;
+  constexpr unsigned kShuffle = 1, kDelta = 3;
+  Blosc2SetUp set_up = kArray;
+  const std::size_t bytes = bytes_of_chunk(set_up);
+  for (const int last : {1, 2, 3}) {
+    SCOPED_TRACE(last);
+    set_up.filter = last;
+    const Bytes stored = blosc2_chunk(set_up, patterned_bytes(bytes));
+    const auto chunk = static_cast<std::size_t>(read_blosc2_frame(stored).chunk.data() - stored.data());
+    const auto refused = [&](unsigned before_last) {
+      return refused_with(stored, chunk + kFiltersAt + 4, before_last, bytes)
+                 .find("its differences of bytes") != std::string::npos;
+    };
+    EXPECT_EQ(refused(kShuffle), last == 3) << "differences of what is shuffled";
+    EXPECT_EQ(refused(kDelta), last == 3) << "differences of differences";
+  }
+}
+
 TEST_F(StoreChunkReader, reads_blosc2_without_libhdf5) {
   const Bytes values = patterned_bytes(bytes_of_chunk(kArray));
   {

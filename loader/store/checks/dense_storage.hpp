@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links and attributes of newer files that are too many for an object header: a heap holds them, and a B-tree
+// lists their ids in it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "store/format/object_header.hpp"
+
+namespace h5feed {
+
+/// Returns what is wrong with how a group stores many links, of which its link info message, with the
+/// contents `info`, tells; empty if nothing is, or if it stores them otherwise. libhdf5 1.10 believes the
+/// header of the heap, and follows ids out of the heap. Reads all nodes of the tree that lists the names.
+/// Throws FileError if the source cannot be read.
+std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info);
+
+/// What else there is to check of attributes.
+struct AttributeChecks {
+  bool may_be_shared = false;  ///< The file has a table of shared messages
+  /// Returns what is wrong with an attribute, which is stored as in a message of an object header.
+  std::function<std::string(std::span<const std::byte>)> contents;
+};
+
+/// The same of the attributes of an object, and its attribute info message. Not examined are attributes that
+/// are shared, or larger than what a block of the heap holds.
+std::string attribute_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info,
+                                     const AttributeChecks& checks);
+
+}  // namespace h5feed

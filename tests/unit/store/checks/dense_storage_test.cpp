@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of many links and objects of many attributes: what libhdf5 writes is accepted, and damage over which
+// libhdf5 crashes or asks for memory without end is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/checks/structure_check.hpp"
+#include "store/format/byte_source.hpp"
+#include "store/format/metadata_checksum.hpp"
+#include "store/hdf5/dataset_list.hpp"
+#include "support/files/structure_file.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kMany = 30;
+
+void add_text(hid_t object, const std::string& name, const std::string& text) {
+  const Hid type(H5Tcopy(H5T_C_S1)), space(H5Screate(H5S_SCALAR));
+  require(H5Tset_size(type.get(), text.size() + 1), "H5Tset_size");
+  const Hid attribute(H5Acreate2(object, name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
+  require(H5Awrite(attribute.get(), type.get(), text.c_str()), "H5Awrite");
+}
+
+void add_links(hid_t group, int count, std::size_t name_bytes) {
+  for (int i = 0; i < count; ++i) {
+    std::string name = std::to_string(i);
+    name.resize(std::max(name.size(), name_bytes), 'x');
+    require(H5Lcreate_soft("/images", group, name.c_str(), H5P_DEFAULT, H5P_DEFAULT), "H5Lcreate_soft");
+  }
+}
+
+class DenseStorage : public StoreStructure {
+ protected:
+  // A file of the newest format with /images and the group /g, which `fill` gets.
+  void write_group(const std::function<void(hid_t)>& fill, hid_t group_list = H5P_DEFAULT) const {
+    H5TestFile file(path(), {.latest = true});
+    file.create({.path = "images", .shape = {4, 5, 6}});
+    const Hid group(H5Gcreate2(file.id(), "g", H5P_DEFAULT, group_list, H5P_DEFAULT));
+    fill(group.get());
+  }
+  std::string damage_of_group() const {
+    return header_damage(*open_file_source(path()), header_address(path(), "g"));
+  }
+  std::uint64_t heap() const { return find("FRHP"); }
+  std::uint64_t leaf() const { return find("BTLF"); }
+  // Makes the checksums right, behind `bytes` of a structure.
+  void seal(std::uint64_t at, std::size_t bytes) const {
+    const std::vector<std::byte> file = file_bytes(path());
+    put(at + bytes, metadata_checksum(std::span(file).subspan(at, bytes)));
+  }
+  void seal_heap() const { seal(heap(), 142); }
+  void seal_leaf(std::size_t records_bytes) const { seal(leaf(), 6 + records_bytes); }
+  template <typename Number>
+  void put_in_heap(std::uint64_t at, Number number) const {
+    put(heap() + at, number);
+    seal_heap();
+  }
+};
+
+TEST_F(DenseStorage, of_every_kind_is_accepted) {
+  const auto filtered = [] {
+    Hid list(H5Pcreate(H5P_GROUP_CREATE));
+    require(H5Pset_deflate(list.get(), 1), "H5Pset_deflate");
+    return list;
+  }();
+  const auto ordered = [] {
+    Hid list(H5Pcreate(H5P_GROUP_CREATE));
+    require(H5Pset_link_creation_order(list.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED), "order");
+    require(H5Pset_attr_creation_order(list.get(), H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED), "order");
+    return list;
+  }();
+  const auto many_links = [](hid_t group) { add_links(group, 300, 10); };
+  // Names above 4,096 bytes are stored outside of the blocks; 12,000 of 60 need blocks within blocks.
+  const auto long_names = [](hid_t group) { add_links(group, kMany, 5'000); };
+  const auto very_many_links = [](hid_t group) { add_links(group, 12'000, 60); };
+  const auto attributes = [](hid_t group) {
+    for (int i = 0; i < 200; ++i) add_text(group, std::to_string(i), std::string(300, 'y'));
+    for (int i = 0; i < 5; ++i) add_text(group, "large" + std::to_string(i), std::string(70'000, 'y'));
+  };
+  const auto removed = [](hid_t group) {
+    add_links(group, kMany, 10);
+    for (int i = 0; i < kMany; ++i) {
+      std::string name = std::to_string(i);
+      name.resize(10, 'x');
+      require(H5Ldelete(group, name.c_str(), H5P_DEFAULT), "H5Ldelete");
+    }
+  };
+  for (const auto& fill : std::vector<std::function<void(hid_t)>>{many_links, long_names, very_many_links,
+                                                                  attributes, removed}) {
+    for (const hid_t list : {static_cast<hid_t>(H5P_DEFAULT), filtered.get(), ordered.get()}) {
+      write_group(fill, list);
+      EXPECT_EQ(damage_of_group(), "");
+      EXPECT_EQ(open_message(), "accepted");
+    }
+  }
+}
+
+TEST_F(DenseStorage, of_attributes_in_a_table_of_shared_messages_is_accepted) {
+  {
+    const Hid list(H5Pcreate(H5P_FILE_CREATE)), access(H5Pcreate(H5P_FILE_ACCESS));
+    require(H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), "H5Pset_libver_bounds");
+    require(H5Pset_shared_mesg_nindexes(list.get(), 1), "H5Pset_shared_mesg_nindexes");
+    require(H5Pset_shared_mesg_index(list.get(), 0, H5O_SHMESG_ALL_FLAG, 20), "H5Pset_shared_mesg_index");
+    const Hid file(H5Fcreate(path().c_str(), H5F_ACC_TRUNC, list.get(), access.get()));
+    const Hid group(H5Gcreate2(file.get(), "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    for (int i = 0; i < kMany; ++i) add_text(group.get(), std::to_string(i), std::string(300, 'y'));
+  }
+  EXPECT_EQ(damage_of_group(), "");
+  EXPECT_EQ(open_message(), "accepted");
+}
+
+TEST_F(DenseStorage, with_a_heap_of_impossible_sizes_is_refused) {
+  write_group([](hid_t group) { add_links(group, kMany, 10); });
+  ASSERT_EQ(damage_of_group(), "");
+  const std::vector<std::byte> intact = file_bytes(path());
+  struct Damage {
+    std::uint64_t at;
+    std::uint16_t value;
+    const char* text;
+  };
+  // Bytes of an id, largest object, blocks of a row, bytes of the first and of the largest block, bits of the
+  // space, rows.
+  for (const Damage& damage : std::vector<Damage>{{5, 9, "claims ids of 9 bytes, where 7 belong"},
+                                                  {10, 0, "for objects of up to 0"},
+                                                  {110, 0, "rows of 0 blocks"},
+                                                  {110, 3, "rows of 3 blocks"},
+                                                  {112, 0, "blocks of 0 to"},
+                                                  {112, 513, "blocks of 513 to"},
+                                                  {122, 0, "to 0 bytes"},
+                                                  {128, 200, "for a space of 200 bits"},
+                                                  {128, 3, "rows of blocks in a space of 3 bits"},
+                                                  {140, 60, "60 rows of blocks in a space of"}}) {
+    replace_file(path(), intact);
+    put_in_heap<std::uint16_t>(damage.at, damage.value);
+    EXPECT_THAT(damage_of_group(), HasSubstr(damage.text)) << damage.at;
+    EXPECT_THAT(damage_of_group(), HasSubstr("the heap at byte " + std::to_string(heap())));
+  }
+  replace_file(path(), intact);
+  put_in_heap<std::uint64_t>(22, 48);
+  EXPECT_THAT(damage_of_group(), HasSubstr("has a tree of no huge objects"));
+}
+
+TEST_F(DenseStorage, with_ids_that_lead_out_of_the_heap_is_refused) {
+  write_group([](hid_t group) { add_links(group, kMany, 10); });
+  const std::vector<std::byte> intact = file_bytes(path());
+  // Of the first link: hash of the name, then the id: kind, offset, size.
+  const std::uint64_t id = leaf() + 6 + 4;
+  constexpr std::size_t kRecordsBytes = kMany * 11;
+  constexpr unsigned kHuge = 0x10, kTiny = 0x2f;
+  put<std::uint8_t>(id, kHuge);
+  EXPECT_EQ(damage_of_group(), "") << "libhdf5 refuses the checksum";
+  seal_leaf(kRecordsBytes);
+  EXPECT_THAT(damage_of_group(), HasSubstr("an id leads to a huge object, of which the heap at byte "));
+  put<std::uint8_t>(id, kTiny);
+  seal_leaf(kRecordsBytes);
+  EXPECT_EQ(damage_of_group(), "an id of 7 bytes holds an object of 16");
+  replace_file(path(), intact);
+  put<std::uint32_t>(id + 1, 1U << 30U);
+  seal_leaf(kRecordsBytes);
+  EXPECT_THAT(damage_of_group(), HasSubstr("an id leads to byte 1073741824 of the heap at byte "));
+  replace_file(path(), intact);
+  put<std::uint32_t>(find("FHDB") + 13, 8);
+  EXPECT_THAT(damage_of_group(), HasSubstr("claims to be at byte 8 of the heap at byte "));
+}
+
+TEST_F(DenseStorage, with_more_names_than_the_file_has_room_for_is_refused) {
+  write_group([](hid_t group) { add_links(group, kMany, 10); });
+  const std::uint64_t records = find("BTHD") + 26;
+  put<std::uint64_t>(records, 33'000'000);
+  EXPECT_THAT(damage_of_group(),
+              HasSubstr("claims 33000000 records of 11 bytes, more than the file has room for"));
+  put<std::uint64_t>(records, kMany - 1);
+  EXPECT_THAT(damage_of_group(), HasSubstr("has more records than the 29 that it claims"));
+}
+
+TEST_F(DenseStorage, of_damaged_attributes_is_refused) {
+  constexpr int kAttributes = 20;  // Fit into one node of the tree
+  write_group([](hid_t group) {
+    const Hid type(H5Tcopy(H5T_C_S1)), space(H5Screate(H5S_SCALAR));
+    require(H5Tset_size(type.get(), H5T_VARIABLE), "H5Tset_size");
+    for (int i = 0; i < kAttributes; ++i) {
+      const std::string name = "text" + std::to_string(i);
+      const char* const text = "twelve bytes";
+      const Hid attribute(H5Acreate2(group, name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT));
+      require(H5Awrite(attribute.get(), type.get(), &text), "H5Awrite");
+    }
+  });
+  EXPECT_EQ(damage_of_group(), "");
+  const std::vector<std::byte> intact = file_bytes(path());
+  // Of the first attribute: id of 8 bytes, flags.
+  put<std::uint8_t>(leaf() + 6 + 8, 2);
+  seal_leaf(kAttributes * 17);
+  EXPECT_THAT(damage_of_group(), HasSubstr("in a table of shared messages, which the file does not have"));
+  replace_file(path(), intact);
+  // Name, datatype of 8 bytes with one of 12 within, dataspace of 4 bytes, number of characters.
+  const std::uint64_t length = find(std::string_view("text7\0", 6)) + 6 + 20 + 4;
+  ASSERT_EQ(little_endian(std::span(intact).subspan(length, 4)), 12U);
+  put<std::uint32_t>(length, 0x40000000);
+  EXPECT_EQ(damage_of_group(), "an attribute claims a value of 1073741824 bytes, more than the file has");
+}
+
+// libhdf5 1.10 lists such a group into a table, unless it may do so in any order, and crashes when it frees a
+// table that it could not fill.
+TEST_F(DenseStorage, that_is_not_whole_is_a_group_that_cannot_be_listed) {
+  write_group([](hid_t group) { add_links(group, kMany, 10); });
+  const std::vector<std::byte> intact = file_bytes(path());
+  for (const char* const signature : {"BTLF", "FHDB"}) {
+    SCOPED_TRACE(signature);
+    replace_file(path(), intact);
+    put<std::uint8_t>(find(signature) + 25, 0x5a);  // Of the hash of a name, and of the first link
+    const std::vector<DatasetEntry> entries = H5File::open(path())->list_datasets();
+    ASSERT_EQ(entries.size(), 2U);
+    EXPECT_EQ(entries[0].path, "/g");
+    EXPECT_THAT(entries[0].problem, HasSubstr("/g: libhdf5 cannot list it: incorrect metadata checksum"));
+    EXPECT_TRUE(entries[0].hides_others);
+    EXPECT_EQ(entries[1].path, "/images");
+    EXPECT_EQ(entries[1].problem, "");
+  }
+}
+
+}  // namespace
+}  // namespace h5feed::test
