@@ -158,6 +158,7 @@ class PartedRepack {
       }
       plan.filled_by_caller.emplace(whole.info().path, std::move(view));
     }
+    rehearse_copy(*file_, plan);
     const auto copied = H5File::open(file_->path());
     check_copyable(*copied, plan);
     H5Writer writer(settings_.out, arguments_.force, *copied, true);
@@ -172,6 +173,7 @@ class PartedRepack {
     std::vector<RepackJob> jobs = plan_.jobs();
     for (RepackJob& job : jobs) plan_job(job, settings_);
     const CopyPlan plan = copy_plan(jobs, arguments_);
+    rehearse_copy(*file_, plan);
     const auto copied = H5File::open(file_->path());
     check_copyable(*copied, plan);
     H5Writer writer(settings_.out, arguments_.force, *copied, arguments_.latest());

@@ -88,6 +88,7 @@ int repack(const RepackArguments& arguments) {
   ::malloc_trim(0);  // returns memory that opening the file took
   for (RepackJob& job : jobs) plan_job(job, settings);
   const CopyPlan plan = copy_plan(jobs, arguments);
+  rehearse_copy(*file, plan);
   // libhdf5 copies all objects that are not rewritten, from one file of this process to another.
   const auto copied = H5File::open(arguments.in);
   check_copyable(*copied, plan);

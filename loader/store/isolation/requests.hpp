@@ -35,6 +35,7 @@ enum class Request : std::uint8_t {
   sparse_names,
   categorical,
   object_numbers,
+  rehearse_copy,
   end_of_path,
 };
 
@@ -66,6 +67,6 @@ inline constexpr std::size_t kReplyHeadBytes = 1 + 8;
 inline constexpr int kIsolationDescriptor = 3;
 
 /// First argument of the reading process: it refuses to run for a library of another version.
-inline constexpr const char* kIsolationVersion = "h5feed-reader 3";
+inline constexpr const char* kIsolationVersion = "h5feed-reader 4";
 
 }  // namespace h5feed

@@ -148,6 +148,16 @@ void RequestServer::run(Request request, std::uint64_t number, WireReader& argum
     case Request::end_of_path:
       result_ = encoded(file(number).end_of(text()));
       return;
+    case Request::rehearse_copy: {
+      CopyPlan plan;
+      for (const std::string& path : arguments.get<std::vector<std::string>>())
+        plan.filled_by_caller[path] = {};
+      plan.latest = arguments.get<bool>();
+      plan.elsewhere = arguments.get<bool>();
+      rehearse_copy(file(number), plan);
+      result_ = encoded(true);
+      return;
+    }
     case Request::object_numbers:
       result_ = encoded(object_numbers(file(number), arguments.get<std::vector<std::string>>()));
       return;

@@ -2,8 +2,10 @@
 // Examines objects without writing: checks them before a copy, and compares both sides after it.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <string_view>
 
+#include "base/clock.hpp"
 #include "store/write/copy_side.hpp"
 #include "store/write/object_copy.hpp"
 
@@ -40,6 +42,40 @@ void check_copyable(const H5File& source, const CopyPlan& plan) {
       }
     }
   });
+}
+
+void rehearse_copy(const H5File& source, const CopyPlan& plan) {
+  if (const IsolatedFile* const remote = H5FileAccess::remote(source)) {
+    std::vector<std::string> filled;
+    for (const auto& [path, storage] : plan.filled_by_caller) filled.push_back(path);
+    remote->ask<bool>(Request::rehearse_copy, filled, plan.latest, plan.elsewhere);
+    return;
+  }
+  check_copyable(source, plan);
+  struct Enough {};
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(20);
+  const auto stop_in_time = [&](std::span<std::byte>, std::size_t, hid_t, hid_t) {
+    if (Clock::now() > deadline) throw Enough();
+  };
+  try {
+    in_copy_session(source, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
+      const CopySide side(source, session, plan);
+      for (const TreeObject& object : side.tree.objects) {
+        if (object.kind != H5I_DATASET) continue;
+        const ScopedId id = side.open(object.path);
+        const ScopedId type = side.calls.id(H5Dget_type(id.get()), object.path, kNoType);
+        const ValueShape shape = value_shape(type.get(), side.calls, object.path);
+        const CopyMethod method = side.method_of(object, id.get(), plan);
+        const bool read = method == CopyMethod::verbatim || method == CopyMethod::by_values;
+        if (!read || !(shape.has_variable || shape.has_references)) continue;
+        const H5::DSetCreatPropList plist(
+            side.calls.id(H5Dget_create_plist(id.get()), object.path, kNoProperties).get());
+        if (missing_filters(plist).empty())
+          read_in_pieces(id.get(), type.get(), side.calls, object.path, stop_in_time);
+      }
+    });
+  } catch (const Enough&) {  // the copy reads the rest by itself
+  }
 }
 
 void visit_values(const H5File& file, const CopyPlan& plan,
