@@ -149,6 +149,10 @@ class EpochLogGrowth {
   std::string note() const {
     std::error_code error;
     if (!std::filesystem::is_regular_file(file_, error) || bytes() != before_) return {};
+    constexpr std::uintmax_t kLongestLine = 4096;
+    const std::filesystem::space_info space = std::filesystem::space(file_, error);
+    if (!error && space.available < kLongestLine)
+      return fmt::format("{} got no line: no space is left there\n", printable(file_.string()));
     return fmt::format("{} got no line: no epoch was measured to its end; give a longer --time-budget\n",
                        printable(file_.string()));
   }

@@ -44,9 +44,17 @@ inline FileDescriptor open_to_append(const std::filesystem::path& path, std::str
                   spelled(option), path.string(), std::generic_category().message(errno)));
 }
 
-/// Appends `line` and a line break. Returns false if that failed.
+/// Returns whether a regular file that may be read ends in the middle of a line: a full disk has cut it.
+inline bool ends_within_line(int file) noexcept {
+  struct stat status = {};
+  char last = '\n';
+  return ::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
+         ::pread(file, &last, 1, status.st_size - 1) == 1 && last != '\n';
+}
+
+/// Appends `line` and a line break, as a new line. Returns false if that failed.
 inline bool append_line(int file, const std::string& line) {
-  const std::string text = line + '\n';
+  const std::string text = (ends_within_line(file) ? "\n" : "") + line + '\n';
   // One call, so that lines of other processes stay whole.
   return ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }

@@ -89,6 +89,18 @@ TEST_F(CheckBadList, is_the_list_of_a_loader) {
   }
 }
 
+TEST_F(CheckBadList, that_a_full_disk_has_cut_goes_on_in_a_new_line) {
+  write();
+  check({"--bad-list", "whole.tsv"});
+  std::string text = text_of(dir_ / "whole.tsv");
+  text.resize(text.size() - 20);
+  std::ofstream(dir_ / "cut.tsv") << text;
+  check({"--bad-list", "cut.tsv"});
+  const std::vector<std::string> lines = sorted_lines("cut.tsv");
+  EXPECT_THAT(lines, SizeIs(5)) << "a title, three chunks, and what is left of a line";
+  for (const std::string& line : sorted_lines("whole.tsv")) EXPECT_THAT(lines, testing::Contains(line));
+}
+
 #ifdef H5FEED_TEST_IMAGES
 TEST_F(CheckBadList, has_the_encoded_images_that_do_not_decode) {
   std::vector<Bytes> values;
