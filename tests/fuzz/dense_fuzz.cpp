@@ -34,14 +34,14 @@ std::uint64_t number_at(std::span<const std::byte> file, std::size_t at, std::si
 }
 
 // Makes the checksum behind `bytes` at `at` right, if it is in the file.
-void seal(std::span<std::byte> file, std::size_t at, std::uint64_t bytes) {
+void seal(Bytes& file, std::size_t at, std::uint64_t bytes) {
   if (bytes > file.size() || at + bytes + 4 > file.size()) return;
   const auto end = at + static_cast<std::size_t>(bytes);
-  put_little_endian(file, end, metadata_checksum(file.subspan(at, end - at)));
+  put_little_endian(file, end, metadata_checksum(std::span(file).subspan(at, end - at)));
 }
 
 // Heaps, and the leaves of the trees, of which each is the root of its own.
-void seal_all(std::span<std::byte> file) {
+void seal_all(Bytes& file) {
   constexpr std::size_t kHeapBytes = 142;
   for (const std::size_t heap : places(file, "FRHP")) {
     const std::uint64_t filters = number_at(file, heap + 7, 2);
