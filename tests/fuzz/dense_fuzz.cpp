@@ -65,26 +65,34 @@ std::string damage_of(std::span<const std::byte> input) {
 
 void fuzz_one(std::span<const std::byte> input) { damage_of(input); }
 
+// Links, links that are compressed, attributes: each alone, as the tool that runs the targets limits the size
+// of an input.
 std::vector<Bytes> seeds() {
+  enum class Kind { links, filtered_links, attributes };
   const TempDir dir;
   std::vector<Bytes> result;
-  for (const bool filtered : {false, true}) {
+  for (const Kind kind : {Kind::links, Kind::filtered_links, Kind::attributes}) {
     const std::filesystem::path path = dir / "x.h5";
     {
       H5TestFile file(path, {.latest = true});
       const Hid list(H5Pcreate(H5P_GROUP_CREATE));
-      if (filtered) require(H5Pset_deflate(list.get(), 1), "H5Pset_deflate");
+      if (kind == Kind::filtered_links) test::require(H5Pset_deflate(list.get(), 1), "H5Pset_deflate");
       const Hid group(H5Gcreate2(file.id(), "g", H5P_DEFAULT, list.get(), H5P_DEFAULT));
       const Hid space(H5Screate(H5S_SCALAR));
       for (int i = 0; i < 12; ++i) {
         const std::string name = std::to_string(i);
-        require(H5Lcreate_soft("/", group.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), "H5Lcreate_soft");
-        const Hid attribute(
-            H5Acreate2(group.get(), name.c_str(), H5T_STD_I32LE, space.get(), H5P_DEFAULT, H5P_DEFAULT));
+        if (kind == Kind::attributes) {
+          const Hid attribute(
+              H5Acreate2(group.get(), name.c_str(), H5T_STD_I32LE, space.get(), H5P_DEFAULT, H5P_DEFAULT));
+        } else {
+          test::require(H5Lcreate_soft("/", group.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+                        "H5Lcreate_soft");
+        }
       }
     }
     result.push_back(
         Writer().u16(static_cast<unsigned>(header_address(path, "g"))).bytes(file_bytes(path)).done());
+    require(result.back().size() < 4096, "a seed is small enough");
     require(damage_of(result.back()).empty(), "a seed is intact");
     std::filesystem::remove(path);
   }
