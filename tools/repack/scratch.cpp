@@ -13,6 +13,7 @@
 
 #include "base/files/folder_of.hpp"
 #include "h5feed/error.hpp"
+#include "store/write/staged_file.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -41,6 +42,7 @@ ScratchFile::ScratchFile(const std::filesystem::path& neighbor, std::uint64_t by
   // Beyond this limit, the attempt alone would end the process by a signal.
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)
     fail(directory_, "make room for", EFBIG);
+  if (bytes > 0 && claim_storage(fd_.get(), 0, bytes) != 0) fail(directory_, "make room for", ENOSPC);
   const int error = bytes == 0 ? 0 : ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
   if ((error == ENOSPC || error == EFBIG || error == EDQUOT)) fail(directory_, "make room for", error);
 }

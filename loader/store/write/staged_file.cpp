@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <string>
@@ -56,11 +58,23 @@ std::filesystem::path behind_link(std::filesystem::path path) {
   return target;
 }
 
+// An attempt to allocate more than there is takes all that is left for a moment, from other programs as well.
+bool is_beyond_free_space(int fd, std::uint64_t bytes) noexcept {
+  struct statvfs space = {};
+  struct stat status = {};
+  if (::fstatvfs(fd, &space) != 0 || ::fstat(fd, &status) != 0) return false;
+  constexpr std::uint64_t kBlock = 512;  // Of st_blocks
+  const std::uint64_t allocated = static_cast<std::uint64_t>(status.st_blocks) * kBlock;
+  const std::uint64_t needed = bytes - std::min(bytes, allocated);
+  return needed / std::max<std::uint64_t>(1, space.f_frsize) > space.f_bavail;
+}
+
 }  // namespace
 
 int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + bytes > limit.rlim_cur) return EFBIG;
+  if (is_beyond_free_space(fd, bytes)) return ENOSPC;
   if (::fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0)
     return 0;
   return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;

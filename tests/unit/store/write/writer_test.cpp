@@ -285,6 +285,17 @@ TEST(StoreWriterDeathTest, a_full_disk_is_one_error_and_leaves_nothing) {
               testing::Eq("out.h5: larger than a file may be here; see ulimit -f\n"));
 }
 
+// As a damaged file may ask for.
+TEST_F(StoreWriter, asks_for_no_storage_where_there_is_too_little) {
+  const std::filesystem::space_info space = std::filesystem::space(path().parent_path());
+  const FileDescriptor file(::open(path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  EXPECT_EQ(claim_storage(file.get(), 0, 2 * space.capacity), ENOSPC);
+  struct stat status = {};
+  ASSERT_EQ(::fstat(file.get(), &status), 0);
+  EXPECT_EQ(status.st_blocks, 0) << "nothing was allocated";
+  EXPECT_EQ(claim_storage(file.get(), 0, 4096), 0);
+}
+
 TEST(UpdateAttributes, does_not_blame_the_mode_for_a_read_only_file_system) {
   EXPECT_EQ(cure_for_unwritable(EROFS), "copy the file to a place that can be written");
   EXPECT_EQ(cure_for_unwritable(EACCES), "check its mode and owner");
