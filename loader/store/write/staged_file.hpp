@@ -15,7 +15,8 @@ inline constexpr std::uint64_t kMetadataRoomBytes = kMiB;
 
 /// Allocates storage for bytes [offset, offset + bytes) of an open file without changing its size, so that
 /// later writes there cannot run out of space. Returns 0, or ENOSPC, EDQUOT or EFBIG (above the process's
-/// limit) if there is no space, which it then leaves to others. Also returns 0 if the file system does not support it.
+/// limit) if there is no space, which it then leaves to others. Also returns 0 if the file system does not
+/// support it.
 int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
 /// Throws FileError that explains an error of `claim_storage` for `bytes` of `file`.
