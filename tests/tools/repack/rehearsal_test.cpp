@@ -6,9 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "h5feed/error.hpp"
 #include "store/write/object_copy.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
