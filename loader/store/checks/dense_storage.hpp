@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -16,7 +17,10 @@ namespace h5feed {
 /// contents `info`, tells; empty if nothing is, or if it stores them otherwise. libhdf5 1.10 believes the
 /// header of the heap, and follows ids out of the heap. Reads all nodes of the tree that lists the names.
 /// Throws FileError if the source cannot be read.
-std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info);
+/// `records_left` is how many records may still be read, and is counted down: many groups of a damaged file
+/// may lead to one large tree.
+std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info,
+                                std::uint64_t& records_left);
 
 /// What else there is to check of attributes.
 struct AttributeChecks {
@@ -28,6 +32,6 @@ struct AttributeChecks {
 /// The same of the attributes of an object, and its attribute info message. Not examined are attributes that
 /// are shared, or larger than what a block of the heap holds.
 std::string attribute_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info,
-                                     const AttributeChecks& checks);
+                                     const AttributeChecks& checks, std::uint64_t& records_left);
 
 }  // namespace h5feed

@@ -147,7 +147,7 @@ class Structure {
       const auto contents = [&](Bytes body) {
         return damage_of({.type = HeaderMessage::attribute, .body = {body.begin(), body.end()}}, headers);
       };
-      return attribute_storage_damage(bytes_, message.body, {has_shared_table_, contents});
+      return attribute_storage_damage(bytes_, message.body, {has_shared_table_, contents}, records_left_);
     }
     MessageContents contents(message.body);
     return message.shared ? damage_elsewhere(message.type, take_shared_place(contents, widths()), headers)
@@ -209,7 +209,7 @@ class Structure {
       if (message.type == HeaderMessage::old_group) {
         damage = visit_old_group(bytes_.address_in(message.body, 0), members);
       } else if (message.type == HeaderMessage::link_info) {
-        damage = link_storage_damage(bytes_, message.body);
+        damage = link_storage_damage(bytes_, message.body, records_left_);
       } else if (message.type == HeaderMessage::link) {
         add_link(message.body, members);
       }
@@ -336,6 +336,7 @@ class Structure {
   std::string extension_damage_;
   bool may_have_image_ = false;
   bool has_shared_table_ = false;
+  mutable std::uint64_t records_left_ = bytes_.left(0);  // Each takes several bytes
   // Headers that others refer to for a message of a type, once these were examined.
   mutable std::set<std::pair<std::uint64_t, unsigned>> followed_;
 };

@@ -8,14 +8,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "store/checks/dense_storage.hpp"
 #include "store/checks/structure_check.hpp"
 #include "store/format/byte_source.hpp"
 #include "store/format/metadata_checksum.hpp"
+#include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "support/files/structure_file.hpp"
 
@@ -62,6 +65,13 @@ class DenseStorage : public StoreStructure {
   }
   void seal_heap() const { seal(heap(), 142); }
   void seal_leaf(std::size_t records_bytes) const { seal(leaf(), 6 + records_bytes); }
+  // The contents of the link info message of /g.
+  std::vector<std::byte> bytes_of_link_info() const {
+    std::vector<std::byte> info(2 + 2 * sizeof(std::uint64_t));
+    put_little_endian(info, 2, heap());
+    put_little_endian(info, 2 + sizeof(std::uint64_t), find("BTHD"));
+    return info;
+  }
   template <typename Number>
   void put_in_heap(std::uint64_t at, Number number) const {
     put(heap() + at, number);
@@ -183,6 +193,21 @@ TEST_F(DenseStorage, with_more_names_than_the_file_has_room_for_is_refused) {
               HasSubstr("claims 33000000 records of 11 bytes, more than the file has room for"));
   put<std::uint64_t>(records, kMany - 1);
   EXPECT_THAT(damage_of_group(), HasSubstr("has more records than the 29 that it claims"));
+}
+
+// Or a small file could make each of its groups a large one.
+TEST_F(DenseStorage, that_many_groups_share_is_refused) {
+  write_group([](hid_t group) { add_links(group, 300, 10); });
+  const auto source = open_file_source(path());
+  const std::optional<Superblock> block = read_superblock(*source);
+  const MetadataBytes bytes(*source, *block);
+  // Version, flags, addresses of heap and tree.
+  const std::vector<std::byte> info = bytes_of_link_info();
+  std::uint64_t left = 650;
+  EXPECT_EQ(link_storage_damage(bytes, info, left), "");
+  EXPECT_EQ(link_storage_damage(bytes, info, left), "");
+  EXPECT_EQ(left, 50U);
+  EXPECT_THAT(link_storage_damage(bytes, info, left), HasSubstr("more links and attributes than the file"));
 }
 
 TEST_F(DenseStorage, of_damaged_attributes_is_refused) {
