@@ -22,15 +22,17 @@ namespace h5feed {
 std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info,
                                 std::uint64_t& records_left);
 
-/// What else there is to check of attributes.
+/// What `attribute_storage_damage` has to know of the file, and asks of each attribute.
 struct AttributeChecks {
   bool may_be_shared = false;  ///< The file has a table of shared messages
   /// Returns what is wrong with an attribute, which is stored as in a message of an object header.
   std::function<std::string(std::span<const std::byte>)> contents;
 };
 
-/// The same of the attributes of an object, and its attribute info message. Not examined are attributes that
-/// are shared, or larger than what a block of the heap holds.
+/// Returns what is wrong with how an object stores many attributes, of which its attribute info message, with
+/// the contents `info`, tells; empty if nothing is, or if it stores them otherwise. Not examined are
+/// attributes that are shared, or larger than what a block of the heap holds. `records_left` is counted down
+/// as by `link_storage_damage`. Throws FileError if the source cannot be read.
 std::string attribute_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info,
                                      const AttributeChecks& checks, std::uint64_t& records_left);
 

@@ -32,7 +32,8 @@ inline herr_t visit_links(hid_t group, herr_t (*visit)(hid_t, const char*, const
 #endif
 }
 
-/// The same for the attributes of an object.
+/// Calls `visit` for the attributes of an object in the order in which they are stored, for the reason that
+/// `visit_links` gives. Returns a negative number if libhdf5 fails.
 inline herr_t visit_attributes(hid_t object, H5A_operator2_t visit, void* data) {
   return H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, visit, data);
 }
