@@ -145,16 +145,23 @@ class EpochLogGrowth {
  public:
   explicit EpochLogGrowth(std::filesystem::path file) : file_(std::move(file)), before_(bytes()) {}
 
-  // Returns a line that says why there is nothing in it; empty if there is, or if it is no regular file.
-  std::string note() const {
+  enum class Outcome { grown, disk_full, no_epoch };
+  /// Returns `grown` also for what is no regular file.
+  Outcome outcome() const {
     std::error_code error;
-    if (!std::filesystem::is_regular_file(file_, error) || bytes() != before_) return {};
+    if (!std::filesystem::is_regular_file(file_, error) || bytes() != before_) return Outcome::grown;
     constexpr std::uintmax_t kLongestLine = 4096;
     const std::filesystem::space_info space = std::filesystem::space(file_, error);
-    if (!error && space.available < kLongestLine)
-      return fmt::format("{} got no line: no space is left there\n", printable(file_.string()));
-    return fmt::format("{} got no line: no epoch was measured to its end; give a longer --time-budget\n",
-                       printable(file_.string()));
+    return !error && space.available < kLongestLine ? Outcome::disk_full : Outcome::no_epoch;
+  }
+
+  /// Returns a line that says why the log has not grown; empty if it has.
+  std::string note(Outcome outcome) const {
+    if (outcome == Outcome::grown) return {};
+    return fmt::format("{} got no line: {}\n", printable(file_.string()),
+                       outcome == Outcome::disk_full
+                           ? "no space is left there"
+                           : "no epoch was measured to its end; give a longer --time-budget");
   }
 
  private:
@@ -239,7 +246,8 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
   Json& json = results.json();
   std::string text = '\n' + results.warnings() + busy_warning(json["rows"]) + limit_note(json["rows"]);
   const Json& used = json["settings"];
-  text += epoch_log.note();
+  const EpochLogGrowth::Outcome logged = epoch_log.outcome();
+  text += epoch_log.note(logged);
   text += settings.loader.headroom
               ? headroom_note()
               : bench_verdict(json["rows"], used["shuffle"].get<std::string>(),
@@ -256,7 +264,7 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
   }
   results.write_exports();
   print(output.json ? json_text(json) : text);
-  return kDone;
+  return logged == EpochLogGrowth::Outcome::disk_full ? kFailed : kDone;
 }
 
 }  // namespace h5feed::cli
