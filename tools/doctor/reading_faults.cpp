@@ -96,6 +96,15 @@ std::string named_file(const std::vector<fs::path>& files, std::string_view erro
   return (named != files.end() ? *named : files.front()).string();
 }
 
+// Returns the first file in which samples cannot be read.
+std::string first_damaged_file(const Examined& examined) {
+  const std::vector<fs::path> files = expand_files(examined.settings.dataset.files);
+  if (files.size() == 1) return files.front().string();
+  Examined strict = examined;
+  strict.settings.loader.on_error = OnError::fail;
+  return named_file(files, read_batches(examined.dataset, strict).error);
+}
+
 std::string check_mend(const std::string& file, const std::string& options = {}) {
   return fmt::format("h5feed check {}{} --bad-list bad.tsv  # lists all that cannot be read",
                      shell_word(file), options);
@@ -204,7 +213,7 @@ std::optional<Fault> skipped_fault(const Examined& examined, const Speed& speed,
   const std::string how_many =
       bad ? fmt::format("{} of {}", format_count(bad->bad), format_count(bad->samples)) : "some";
   Fault fault =
-      damage_fault(examined.state(), examined.settings.file(),
+      damage_fault(examined.state(), first_damaged_file(examined),
                    fmt::format("{}: {} samples cannot be read; the settings {} them", data, how_many,
                                examined.settings.loader.on_error == OnError::skip ? "skip" : "replace"));
   if (!bad || bad->bad < bad->samples) fault.severity = Severity::minor;

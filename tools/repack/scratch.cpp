@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -38,13 +37,8 @@ FileDescriptor open_nameless(const std::filesystem::path& directory) {
 
 ScratchFile::ScratchFile(const std::filesystem::path& neighbor, std::uint64_t bytes)
     : directory_(folder_of(neighbor)), bytes_(bytes), fd_(open_nameless(directory_)) {
-  rlimit limit = {};
-  // Beyond this limit, the attempt alone would end the process by a signal.
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)
-    fail(directory_, "make room for", EFBIG);
-  if (bytes > 0 && claim_storage(fd_.get(), 0, bytes) != 0) fail(directory_, "make room for", ENOSPC);
-  const int error = bytes == 0 ? 0 : ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
-  if ((error == ENOSPC || error == EFBIG || error == EDQUOT)) fail(directory_, "make room for", error);
+  if (const int error = bytes > 0 ? claim_storage(fd_.get(), 0, bytes) : 0; error != 0)
+    fail(directory_, "make room for", error);
 }
 
 void ScratchFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {

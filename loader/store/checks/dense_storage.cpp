@@ -11,9 +11,6 @@
 namespace h5feed {
 namespace {
 
-constexpr const char* kTooMany =
-    "its groups and objects claim more links and attributes than the file has room for";
-
 // Where the heap is, and the tree that lists names.
 struct Storage {
   std::uint64_t heap = 0;
@@ -29,8 +26,7 @@ Storage storage_of(const MetadataBytes& bytes, std::span<const std::byte> info, 
 
 }  // namespace
 
-std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info,
-                                std::uint64_t& records_left) {
+std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info) {
   // Records: hash of the name, id.
   constexpr TreeRecords kNames{.kind = 5, .record_bytes = 11};
   constexpr std::size_t kIdAt = 4, kIdBytes = 7;
@@ -38,13 +34,12 @@ std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std:
   FractalHeap heap(bytes, storage.heap, kIdBytes);
   if (std::string damage = heap.damage(); !damage.empty()) return damage;
   return new_tree_damage(bytes, storage.names, kNames, [&](std::span<const std::byte> record) {
-    if (records_left-- == 0) return std::string(kTooMany);
     return heap.damage_of(record.subspan(kIdAt, kIdBytes));
   });
 }
 
 std::string attribute_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info,
-                                     const AttributeChecks& checks, std::uint64_t& records_left) {
+                                     const AttributeChecks& checks) {
   // Records: id, flags of the message, order of creation, hash of the name.
   constexpr TreeRecords kNames{.kind = 8, .record_bytes = 17};
   constexpr std::size_t kIdBytes = 8, kFlagsAt = kIdBytes;
@@ -53,7 +48,6 @@ std::string attribute_storage_damage(const MetadataBytes& bytes, std::span<const
   FractalHeap heap(bytes, storage.heap, kIdBytes);
   if (std::string damage = heap.damage(); !damage.empty()) return damage;
   return new_tree_damage(bytes, storage.names, kNames, [&](std::span<const std::byte> record) {
-    if (records_left-- == 0) return std::string(kTooMany);
     if ((number_in(record, kFlagsAt, 1) & kShared) != 0) {
       return std::string(checks.may_be_shared ? ""
                                               : "an attribute is said to be in a table of shared messages, "

@@ -17,10 +17,7 @@ namespace h5feed {
 /// contents `info`, tells; empty if nothing is, or if it stores them otherwise. libhdf5 1.10 believes the
 /// header of the heap, and follows ids out of the heap. Reads all nodes of the tree that lists the names.
 /// Throws FileError if the source cannot be read.
-/// `records_left` is how many records may still be read, and is counted down: many groups of a damaged file
-/// may lead to one large tree.
-std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info,
-                                std::uint64_t& records_left);
+std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info);
 
 /// What `attribute_storage_damage` has to know of the file, and asks of each attribute.
 struct AttributeChecks {
@@ -31,9 +28,9 @@ struct AttributeChecks {
 
 /// Returns what is wrong with how an object stores many attributes, of which its attribute info message, with
 /// the contents `info`, tells; empty if nothing is, or if it stores them otherwise. Not examined are
-/// attributes that are shared, or larger than what a block of the heap holds. `records_left` is counted down
-/// as by `link_storage_damage`. Throws FileError if the source cannot be read.
+/// attributes that are shared, in a heap with filters, or above 16 MiB. Throws FileError if the source cannot
+/// be read.
 std::string attribute_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info,
-                                     const AttributeChecks& checks, std::uint64_t& records_left);
+                                     const AttributeChecks& checks);
 
 }  // namespace h5feed

@@ -8,8 +8,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "store/checks/new_tree.hpp"
 #include "store/format/object_header.hpp"
 
 namespace h5feed {
@@ -24,14 +27,14 @@ class FractalHeap {
 
   /// Returns what is wrong with the header; empty if nothing is, or if there is no heap. With damage, nothing
   /// else may be called.
-  std::string damage() const;
+  std::string damage();
 
   /// Returns what is wrong with where `id` leads: to an object that the heap has no room for, or has none of
   /// the kind. Empty also for an id that libhdf5 refuses. Throws FileError if the source cannot be read.
   std::string damage_of(std::span<const std::byte> id);
 
-  /// Returns the bytes of the object that `id` names, in which `damage_of` found nothing, if they are stored
-  /// in a block as they are; else, and for an id that leads nowhere, nothing. Throws FileError if the source
+  /// Returns the bytes of the object that `id` names, in which `damage_of` found nothing; nothing if the heap
+  /// has filters, for objects above 16 MiB, and for an id that leads nowhere. Throws FileError if the source
   /// cannot be read.
   std::vector<std::byte> object(std::span<const std::byte> id) const;
 
@@ -42,13 +45,24 @@ class FractalHeap {
     std::uint64_t bytes = 0;
     std::uint64_t address = 0;
   };
-  // Where an object is in the space of the heap.
+  // Where an object is: an offset in the space of the heap, or of a huge object, which is stored by itself,
+  // an address.
   struct Place {
-    std::uint64_t offset = 0;
+    std::uint64_t begin = 0;
     std::uint64_t bytes = 0;
+  };
+  // What leads to an object: the damage on the way to it, or its block, if there is one.
+  struct Found {
+    std::string damage;
+    std::optional<Block> block;
   };
 
   std::string damage_of_sizes() const;
+  std::string damage_of_managed(std::span<const std::byte> id);
+  // Whether ids hold the addresses of huge objects themselves, without a tree that lists them.
+  bool names_huge_directly() const;
+  TreeRecords huge_records() const;
+  std::optional<Place> huge_place(std::span<const std::byte> id) const;
   std::size_t offset_bytes() const;
   std::size_t size_bytes() const;
   Place place_of(std::span<const std::byte> id) const;
@@ -60,15 +74,17 @@ class FractalHeap {
   unsigned first_row_bits() const;
   // Rows of blocks that hold objects, in a table of blocks; those behind them are tables of blocks.
   std::uint64_t direct_rows() const;
-  // The block that holds a byte of the space; nothing if none is stored there.
-  std::optional<Block> block_at(std::uint64_t offset) const;
-  std::string damage_of_block(const Block& block) const;
+  // Finds the block that holds a byte of the space.
+  Found block_at(std::uint64_t offset) const;
+  // What is wrong with a block of objects ("FHDB") or a table of blocks ("FHIB").
+  std::string damage_of_block(const Block& block, std::string_view signature) const;
 
   const MetadataBytes& bytes_;
   const std::uint64_t address_;
   const std::size_t id_bytes_;
   bool exists_ = false;
   bool filtered_ = false;
+  bool has_checksums_ = false;
   std::uint64_t stored_id_bytes_ = 0;
   std::uint64_t largest_object_ = 0;
   std::uint64_t huge_tree_ = 0;
@@ -80,6 +96,8 @@ class FractalHeap {
   std::uint64_t root_ = 0;
   std::uint64_t root_rows_ = 0;                  // 0: the root is a block of objects
   std::map<std::uint64_t, Block> sound_blocks_;  // Those that were examined, by offset
+  // Huge objects that ids name by a number, in its order.
+  std::vector<std::pair<std::uint64_t, Place>> huge_places_;
 };
 
 }  // namespace h5feed

@@ -107,12 +107,11 @@ class Datatype {
 
   // Name, offset, in the first version the extents of an array, type.
   void skip_member(unsigned version, std::uint64_t bytes, int depth) noexcept {
-    constexpr std::size_t kOldArray = 28;
     message_.skip_text(version < 3);
     const auto bits = static_cast<std::size_t>(std::bit_width(bytes));
     const std::size_t narrowest = bits == 0 ? 1 : (bits - 1) / 8 + 1;
     message_.skip(version < 3 ? 4 : narrowest);
-    if (version == 1) message_.skip(kOldArray);
+    if (version == 1) message_.skip(28);  // Rank, permutation, extents
     if (!message_.ended()) skip(depth);
   }
 
@@ -271,12 +270,12 @@ void skip_layout(MessageContents& message, const NumberWidths& widths) noexcept 
   }
 }
 
-// Version, flags, largest order of creation, addresses of the heap and the trees.
-void skip_link_info(MessageContents& message, const NumberWidths& widths) noexcept {
+// Version, flags, largest order of creation in `order_bytes`, addresses of the heap and the trees.
+void skip_dense(MessageContents& message, std::size_t order_bytes, const NumberWidths& widths) noexcept {
   constexpr unsigned kTracksOrder = 1, kIndexesOrder = 2;
   message.skip(1);
   const unsigned flags = message.byte();
-  if ((flags & kTracksOrder) != 0) message.skip(8);
+  if ((flags & kTracksOrder) != 0) message.skip(order_bytes);
   message.skip_numbers((flags & kIndexesOrder) != 0 ? 3 : 2, widths.address_bytes);
 }
 
@@ -362,7 +361,11 @@ std::string_view beyond_message(const HeaderMessage& message, const NumberWidths
       break;
     case HeaderMessage::link_info:
       what = "a group";
-      skip_link_info(contents, widths);
+      skip_dense(contents, 8, widths);
+      break;
+    case HeaderMessage::attribute_info:
+      what = "attributes";
+      skip_dense(contents, 2, widths);
       break;
     case HeaderMessage::old_group:
       what = "a group";

@@ -20,7 +20,7 @@ constexpr std::uint64_t kDeepestTree = 64;
 
 // Returns the bytes in which libhdf5 stores numbers up to `most`.
 std::uint64_t width_for(std::uint64_t most) {
-  return (std::bit_width(std::max<std::uint64_t>(most, 1)) - 1) / 8 + 1;
+  return (static_cast<std::uint64_t>(std::bit_width(std::max<std::uint64_t>(most, 1))) - 1) / 8 + 1;
 }
 
 // A node of a tree, as its parent or the header names it.
@@ -112,7 +112,11 @@ class NewTree {
       }
       if (level == 0) return {};
       std::vector<Node> children;
-      for (const Node& node : nodes) add_children(node, level, children);
+      for (const Node& node : nodes) {
+        add_children(node, level, children);
+        if (children.size() > bytes_.left(0) / node_bytes_ + 1)
+          return fmt::format("the B-tree at byte {} has more nodes than the file has room for", address_);
+      }
       std::ranges::sort(children);
       const auto twice = std::ranges::adjacent_find(children, {}, &Node::address);
       if (twice != children.end())
@@ -133,8 +137,7 @@ class NewTree {
                        address_, node.records, node.address, most);
   }
 
-  // Visits no more records than the tree claims: damaged nodes may overlap. A node whose checksum is wrong is
-  // left to libhdf5, which refuses it.
+  // A node whose checksum is wrong is left to libhdf5, which refuses it.
   std::string damage_of_records(const Node& node, std::size_t level) {
     const std::uint64_t records_end = kRecordsAt + node.records * record_bytes_;
     const auto end =

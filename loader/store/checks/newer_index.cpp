@@ -34,7 +34,8 @@ struct IndexedChunks {
 std::uint64_t element_bytes(const IndexedChunks& chunks, std::uint64_t address_bytes) {
   constexpr std::uint64_t kMaskBytes = 4, kMostSizeBytes = 8;
   if (!chunks.filtered) return address_bytes;
-  const std::uint64_t bits = std::bit_width(std::max<std::uint64_t>(chunks.decoded_bytes, 1));
+  const auto bits =
+      static_cast<std::uint64_t>(std::bit_width(std::max<std::uint64_t>(chunks.decoded_bytes, 1)));
   return address_bytes + std::min(1 + (bits + 7) / 8, kMostSizeBytes) + kMaskBytes;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "store/checks/bounded_source.hpp"
 #include "store/checks/dense_storage.hpp"
 #include "store/checks/message_bounds.hpp"
 #include "store/checks/newer_index.hpp"
@@ -147,7 +149,7 @@ class Structure {
       const auto contents = [&](Bytes body) {
         return damage_of({.type = HeaderMessage::attribute, .body = {body.begin(), body.end()}}, headers);
       };
-      return attribute_storage_damage(bytes_, message.body, {has_shared_table_, contents}, records_left_);
+      return attribute_storage_damage(bytes_, message.body, {has_shared_table_, contents});
     }
     MessageContents contents(message.body);
     return message.shared ? damage_elsewhere(message.type, take_shared_place(contents, widths()), headers)
@@ -172,8 +174,9 @@ class Structure {
     if (std::string damage = damage_elsewhere(HeaderMessage::datatype, place, {}); !damage.empty())
       return damage;
     if (!place || place->in_table) return {};
-    const std::uint64_t value_bytes = value_bytes_of(bytes_, read_object_header(bytes_, place->header));
-    if (!values_beyond_attribute(body, value_bytes, widths())) return {};
+    const auto [type, is_new] = bytes_of_types_.emplace(place->header, 0);
+    if (is_new) type->second = value_bytes_of(bytes_, read_object_header(bytes_, place->header));
+    if (!values_beyond_attribute(body, type->second, widths())) return {};
     return fmt::format("an attribute of the datatype at byte {} has values that go beyond its message",
                        place->header);
   }
@@ -209,7 +212,7 @@ class Structure {
       if (message.type == HeaderMessage::old_group) {
         damage = visit_old_group(bytes_.address_in(message.body, 0), members);
       } else if (message.type == HeaderMessage::link_info) {
-        damage = link_storage_damage(bytes_, message.body, records_left_);
+        damage = link_storage_damage(bytes_, message.body);
       } else if (message.type == HeaderMessage::link) {
         add_link(message.body, members);
       }
@@ -289,8 +292,8 @@ class Structure {
     return OldNode{static_cast<unsigned>(number_in(head, 5, 1)), number_in(head, 6, 2)};
   }
 
-  // Descends level by level, so that memory and time are bounded by the nodes that the file can hold: each
-  // has to be one level below its parent and have one parent only. `leaf_children` gets what the leaves name.
+  // Descends level by level, so that memory is bounded by the nodes that the file can hold: each has to be
+  // one level below its parent and have one parent only. `leaf_children` gets what the leaves name.
   std::string old_tree(const OldTree& tree, std::uint64_t root,
                        std::vector<std::uint64_t>* leaf_children) const {
     const std::optional<OldNode> top = node_at(tree, root);
@@ -307,6 +310,8 @@ class Structure {
               found->level, node, level);
         }
         if (level > 0 || leaf_children != nullptr) add_children(tree, node, found->entries, children);
+        if (children.size() > bytes_.left(0) / 8)  // Bytes of an empty symbol table; nodes have more
+          return fmt::format("the B-tree at byte {} has more nodes than the file has room for", root);
       }
       if (level == 0) {
         if (leaf_children != nullptr) *leaf_children = std::move(children);
@@ -336,9 +341,10 @@ class Structure {
   std::string extension_damage_;
   bool may_have_image_ = false;
   bool has_shared_table_ = false;
-  mutable std::uint64_t records_left_ = bytes_.left(0);  // Each takes several bytes
   // Headers that others refer to for a message of a type, once these were examined.
   mutable std::set<std::pair<std::uint64_t, unsigned>> followed_;
+  // Bytes of a value of the datatypes that attributes share, by the address of their headers.
+  mutable std::map<std::uint64_t, std::uint64_t> bytes_of_types_;
 };
 
 // Where the superblock now is, behind it the end of the file as libhdf5 understands it.
@@ -353,10 +359,15 @@ std::string find_damage(const ByteSource& source, const Superblock& block, const
   const int attempts = block.open_for_swmr ? 20 : 1;
   std::string damage;
   for (int i = 0; i < attempts; ++i) {
-    // Another one for each attempt, because it remembers what it has examined.
-    const Structure structure(source, block);
-    if (structure.may_have_image()) return {};
-    damage = examine(structure);
+    const BoundedSource bounded(source);
+    try {
+      // Another one for each attempt, because it remembers what it has examined.
+      const Structure structure(bounded, block);
+      if (structure.may_have_image()) return {};
+      damage = examine(structure);
+    } catch (const BoundedSource::Exhausted& exhausted) {
+      damage = exhausted.what();
+    }
     if (damage.empty()) break;
   }
   return damage;

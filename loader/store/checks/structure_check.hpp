@@ -12,9 +12,11 @@ namespace h5feed {
 
 /// Returns what is wrong with the superblock, the header of the root group, or the headers, their messages
 /// and the trees of groups that can be reached by hard links ("a node of the B-tree at byte 136 is its own
-/// child"); empty if nothing is. Examines up to 1,024 objects, the nearest to the root first, and nothing of
-/// a file with a metadata cache image, whose structures may be out of date where they are stored. Blocks.
-/// Throws FileError if the source cannot be read.
+/// child"); empty if nothing is. Examines up to 1,024 objects, the nearest to the root first; not the members
+/// of groups that keep their links in a heap, which `header_damage` examines when they are opened, and
+/// nothing of a file with a metadata cache image, whose structures may be out of date where they are stored.
+/// Blocks; here and below, the time is bounded in proportion to the size of the file. Throws FileError if the
+/// source cannot be read.
 std::string structure_damage(const ByteSource& source);
 
 /// Returns what is wrong with the object header at `address`, behind the user block, with its messages, with

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <functional>
 #include <string_view>
 
 #include "base/clock.hpp"
@@ -24,23 +25,32 @@ std::vector<std::uint64_t> object_numbers(const H5File& file, const std::vector<
   return numbers;
 }
 
+namespace {
+
+// Calls `proceed` between the objects; it may throw.
+void check_objects(const CopySide& side, const CopyPlan& plan, const std::function<void()>& proceed)
+    H5FEED_REQUIRES(hdf5_mutex) {
+  for (const TreeObject& object : side.tree.objects) {
+    proceed();
+    const ScopedId id = side.open(object.path);
+    if (object.kind == H5I_DATASET) side.method_of(object, id.get(), plan);
+    for (const std::string& name : attribute_names(id.get(), side.calls, object.path)) {
+      const std::string holder = fmt::format("{} attribute {}", object.path, name);
+      const ScopedId attribute =
+          side.calls.id(H5Aopen(id.get(), name.c_str(), H5P_DEFAULT), holder, "cannot be opened");
+      with_attribute(
+          side.calls, attribute.get(), holder,
+          [&](hid_t, hid_t, const ValueShape& shape, std::span<std::byte> values, std::size_t elements)
+              H5FEED_REQUIRES(hdf5_mutex) { side.check_references(shape, values.data(), elements, holder); });
+    }
+  }
+}
+
+}  // namespace
+
 void check_copyable(const H5File& source, const CopyPlan& plan) {
   in_copy_session(source, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
-    const CopySide side(source, session, plan);
-    for (const TreeObject& object : side.tree.objects) {
-      const ScopedId id = side.open(object.path);
-      if (object.kind == H5I_DATASET) side.method_of(object, id.get(), plan);
-      for (const std::string& name : attribute_names(id.get(), side.calls, object.path)) {
-        const std::string holder = fmt::format("{} attribute {}", object.path, name);
-        const ScopedId attribute =
-            side.calls.id(H5Aopen(id.get(), name.c_str(), H5P_DEFAULT), holder, "cannot be opened");
-        with_attribute(side.calls, attribute.get(), holder,
-                       [&](hid_t, hid_t, const ValueShape& shape, std::span<std::byte> values,
-                           std::size_t elements) H5FEED_REQUIRES(hdf5_mutex) {
-                         side.check_references(shape, values.data(), elements, holder);
-                       });
-      }
-    }
+    check_objects(CopySide(source, session, plan), plan, [] {});
   });
 }
 
@@ -51,15 +61,15 @@ void rehearse_copy(const H5File& source, const CopyPlan& plan) {
     remote->ask<bool>(Request::rehearse_copy, filled, plan.latest, plan.elsewhere);
     return;
   }
-  check_copyable(source, plan);
   struct Enough {};
-  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(20);
-  const auto stop_in_time = [&](std::span<std::byte>, std::size_t, hid_t, hid_t) {
-    if (Clock::now() > deadline) throw Enough();
-  };
   try {
     in_copy_session(source, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
       const CopySide side(source, session, plan);
+      const Clock::time_point deadline = Clock::now() + std::chrono::seconds(20);
+      const auto stop_in_time = [&] {
+        if (Clock::now() > deadline) throw Enough();
+      };
+      check_objects(side, plan, stop_in_time);
       for (const TreeObject& object : side.tree.objects) {
         if (object.kind != H5I_DATASET) continue;
         const ScopedId id = side.open(object.path);
@@ -70,8 +80,9 @@ void rehearse_copy(const H5File& source, const CopyPlan& plan) {
         if (!read || !(shape.has_variable || shape.has_references)) continue;
         const H5::DSetCreatPropList plist(
             side.calls.id(H5Dget_create_plist(id.get()), object.path, kNoProperties).get());
-        if (missing_filters(plist).empty())
-          read_in_pieces(id.get(), type.get(), side.calls, object.path, stop_in_time);
+        if (!missing_filters(plist).empty()) continue;
+        read_in_pieces(id.get(), type.get(), side.calls, object.path,
+                       [&](std::span<std::byte>, std::size_t, hid_t, hid_t) { stop_in_time(); });
       }
     });
   } catch (const Enough&) {  // the copy reads the rest by itself

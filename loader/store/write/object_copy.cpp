@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "store/hdf5/h5_metadata.hpp"
 #include "store/write/copy_side.hpp"
 #include "store/write/creation_properties.hpp"
@@ -332,7 +333,10 @@ class ObjectCopy {
       H5FEED_REQUIRES(hdf5_mutex) {
     const std::string& path = object.path;
     const ScopedId from = source_.open(path);
-    const ScopedId to = calls_.id(H5Dopen2(file_, path.c_str(), H5P_DEFAULT), path, "cannot be opened");
+    // Pieces may end within chunks, which would be encoded anew for each.
+    const ScopedId access(H5Pcreate(H5P_DATASET_ACCESS));
+    H5Pset_chunk_cache(access.get(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, 64 * kMiB, H5D_CHUNK_CACHE_W0_DEFAULT);
+    const ScopedId to = calls_.id(H5Dopen2(file_, path.c_str(), access.get()), path, "cannot be opened");
     const ScopedId type = source_.calls.id(H5Dget_type(from.get()), path, kNoType);
     const ValueShape shape = value_shape(type.get(), source_.calls, path);
     hsize_t heap_bytes = 0;

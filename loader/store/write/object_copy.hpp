@@ -55,9 +55,9 @@ std::vector<std::uint64_t> object_numbers(const H5File& file, const std::vector<
 void check_copyable(const H5File& source, const CopyPlan& plan);
 
 /// Does what `check_copyable` does, and reads the values of variable length and references that a copy reads,
-/// for up to 20 s. With isolation, the process that reads metadata does so: a file over which libhdf5 crashes
-/// or runs out of memory is refused before this process copies it. Writes nothing. Throws what
-/// `check_copyable` throws, and IsolationError.
+/// all for up to 20 s; what is left then is not examined. With isolation, the process that reads metadata
+/// does so: a file over which libhdf5 crashes or runs out of memory is refused before this process copies it.
+/// Writes nothing. Throws what `check_copyable` throws, and IsolationError.
 void rehearse_copy(const H5File& source, const CopyPlan& plan);
 
 /// Creates all objects of `source` in the empty file of `writer`: groups in their creation order, links of

@@ -59,13 +59,16 @@ std::filesystem::path behind_link(std::filesystem::path path) {
 }
 
 // An attempt to allocate more than there is takes all that is left for a moment, from other programs as well.
-bool is_beyond_free_space(int fd, std::uint64_t bytes) noexcept {
+bool is_beyond_free_space(int fd, std::uint64_t end) noexcept {
   struct statvfs space = {};
   struct stat status = {};
   if (::fstatvfs(fd, &space) != 0 || ::fstat(fd, &status) != 0) return false;
   constexpr std::uint64_t kBlock = 512;  // Of st_blocks
-  const std::uint64_t allocated = static_cast<std::uint64_t>(status.st_blocks) * kBlock;
-  const std::uint64_t needed = bytes - std::min(bytes, allocated);
+  // Blocks beyond the end are allocated already; a file system that compresses needs fewer than the file is
+  // long.
+  const std::uint64_t there = std::max(static_cast<std::uint64_t>(status.st_blocks) * kBlock,
+                                       static_cast<std::uint64_t>(status.st_size));
+  const std::uint64_t needed = end - std::min(end, there);
   return needed / std::max<std::uint64_t>(1, space.f_frsize) > space.f_bavail;
 }
 
@@ -74,7 +77,7 @@ bool is_beyond_free_space(int fd, std::uint64_t bytes) noexcept {
 int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + bytes > limit.rlim_cur) return EFBIG;
-  if (is_beyond_free_space(fd, bytes)) return ENOSPC;
+  if (is_beyond_free_space(fd, offset + bytes)) return ENOSPC;
   if (::fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0)
     return 0;
   return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -15,8 +17,34 @@ namespace {
 
 using Kind = ValueShape::Kind;
 
-// Maximum size of the values read at a time; at least one row is read.
+// Size of the values read at a time, with what they refer to; at least one row is read.
 constexpr std::size_t kPieceBytes = 4 * kMiB;
+constexpr std::size_t kFirstElements = 64;
+
+// Counts the memory that libhdf5 takes for values of variable length.
+class VariableBytes {
+ public:
+  VariableBytes() : list_(H5Pcreate(H5P_DATASET_XFER)) {
+    H5Pset_vlen_mem_manager(list_.get(), take, &bytes_, give, nullptr);
+  }
+  VariableBytes(const VariableBytes&) = delete;
+  VariableBytes& operator=(const VariableBytes&) = delete;
+
+  /// Properties of the H5Dread calls that count.
+  hid_t list() const noexcept { return list_.get(); }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  // As libhdf5 does without such functions: what was read is given back without these properties.
+  static void* take(std::size_t bytes, void* sum) {
+    *static_cast<std::uint64_t*>(sum) += bytes;
+    return std::malloc(bytes);
+  }
+  static void give(void* memory, void*) { std::free(memory); }
+
+  const ScopedId list_;
+  std::uint64_t bytes_ = 0;
+};
 
 void add_part(ValueShape& shape, std::size_t offset, ValueShape part) {
   shape.has_references = shape.has_references || part.has_references;
@@ -174,10 +202,12 @@ void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std
   const std::size_t element_bytes = H5Tget_size(type);
   const hsize_t rows = rank == 0 ? 1 : extent[0];
   const auto row_elements = static_cast<std::size_t>(static_cast<hsize_t>(points) / rows);
-  const hsize_t piece_rows =
-      std::clamp<hsize_t>(kPieceBytes / std::max<std::size_t>(1, row_elements * element_bytes), 1, rows);
-  for (hsize_t first = 0; first < rows; first += piece_rows) {
-    const hsize_t count = std::min(piece_rows, rows - first);
+  const std::size_t row_bytes = std::max<std::size_t>(1, row_elements * element_bytes);
+  VariableBytes variable;
+  // Few at first, until it is known how large what they refer to is.
+  hsize_t next = std::clamp<hsize_t>(kFirstElements / std::max<std::size_t>(1, row_elements), 1, rows);
+  for (hsize_t first = 0, count = 0; first < rows; first += count) {
+    count = std::min(next, rows - first);
     const std::size_t elements = static_cast<std::size_t>(count) * row_elements;
     const auto flat = static_cast<hsize_t>(elements);
     const ScopedId memory_space = calls.id(H5Screate_simple(1, &flat, nullptr), path, "no memory space");
@@ -192,10 +222,14 @@ void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std
     }
     // Zeroed, as libhdf5 does not write the gaps between the members of a compound.
     std::vector<std::byte> values(elements * element_bytes);
-    calls.done(H5Dread(dataset, type, memory_space.get(), file_space.get(), H5P_DEFAULT, values.data()), path,
-               "its values cannot be read");
+    const std::uint64_t before = variable.bytes();
+    calls.done(H5Dread(dataset, type, memory_space.get(), file_space.get(), variable.list(), values.data()),
+               path, "its values cannot be read");
     const Reclaim reclaim(type, memory_space.get(), values.data());
     use(values, elements, memory_space.get(), file_space.get());
+    const std::uint64_t bytes_each = row_bytes + (variable.bytes() - before) / count;
+    constexpr hsize_t kFastestGrowth = 4;
+    next = std::clamp<hsize_t>(kPieceBytes / bytes_each, 1, kFastestGrowth * count);
   }
 }
 

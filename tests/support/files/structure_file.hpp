@@ -37,10 +37,13 @@ class StoreStructure : public testing::Test {
   }
 
   // Returns the place of the first bytes that equal `what`.
-  std::uint64_t find(std::string_view what) const {
+  std::uint64_t find(std::string_view what) const { return find_from(what, 0); }
+  // Returns the place of the first such bytes that do not begin before `from`.
+  std::uint64_t find_from(std::string_view what, std::uint64_t from) const {
     const std::vector<std::byte> bytes = file_bytes(path());
-    const auto found = std::search(bytes.begin(), bytes.end(), what.begin(), what.end(),
-                                   [](std::byte a, char b) { return std::to_integer<char>(a) == b; });
+    const auto found =
+        std::search(bytes.begin() + static_cast<std::ptrdiff_t>(from), bytes.end(), what.begin(), what.end(),
+                    [](std::byte a, char b) { return std::to_integer<char>(a) == b; });
     EXPECT_NE(found, bytes.end());
     return static_cast<std::uint64_t>(found - bytes.begin());
   }

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/checks/bounded_source.hpp"
 #include "store/checks/dense_storage.hpp"
 #include "store/checks/structure_check.hpp"
 #include "store/format/byte_source.hpp"
@@ -64,6 +65,21 @@ class DenseStorage : public StoreStructure {
     put(at + bytes, metadata_checksum(std::span(file).subspan(at, bytes)));
   }
   void seal_heap() const { seal(heap(), 142); }
+  // Returns how many bytes precede the checksum of the structure at `at`.
+  std::size_t sealed_bytes(std::uint64_t at) const {
+    const std::vector<std::byte> file = file_bytes(path());
+    std::size_t bytes = 4;
+    while (at + bytes + 4 < file.size() && little_endian(std::span(file).subspan(at + bytes, 4)) !=
+                                               metadata_checksum(std::span(file).subspan(at, bytes)))
+      ++bytes;
+    return bytes;
+  }
+  template <typename Number>
+  void put_sealed(std::uint64_t structure, std::uint64_t at, Number number) const {
+    const std::size_t bytes = sealed_bytes(structure);
+    put(structure + at, number);
+    seal(structure, bytes);
+  }
   void seal_leaf(std::size_t records_bytes) const { seal(leaf(), 6 + records_bytes); }
   // The contents of the link info message of /g.
   std::vector<std::byte> bytes_of_link_info() const {
@@ -197,17 +213,18 @@ TEST_F(DenseStorage, with_more_names_than_the_file_has_room_for_is_refused) {
 
 // Or a small file could make each of its groups a large one.
 TEST_F(DenseStorage, that_many_groups_share_is_refused) {
-  write_group([](hid_t group) { add_links(group, 300, 10); });
+  write_group([](hid_t group) { add_links(group, 30'000, 10); });
   const auto source = open_file_source(path());
   const std::optional<Superblock> block = read_superblock(*source);
-  const MetadataBytes bytes(*source, *block);
-  // Version, flags, addresses of heap and tree.
+  const BoundedSource bounded(*source);
+  const MetadataBytes bytes(bounded, *block);
   const std::vector<std::byte> info = bytes_of_link_info();
-  std::uint64_t left = 650;
-  EXPECT_EQ(link_storage_damage(bytes, info, left), "");
-  EXPECT_EQ(link_storage_damage(bytes, info, left), "");
-  EXPECT_EQ(left, 50U);
-  EXPECT_THAT(link_storage_damage(bytes, info, left), HasSubstr("more links and attributes than the file"));
+  int visits = 0;
+  const auto visit = [&] {
+    for (; visits < 100; ++visits) EXPECT_EQ(link_storage_damage(bytes, info), "");
+  };
+  EXPECT_THROW(visit(), BoundedSource::Exhausted);
+  EXPECT_GE(visits, 8);
 }
 
 TEST_F(DenseStorage, of_damaged_attributes_is_refused) {
@@ -234,6 +251,74 @@ TEST_F(DenseStorage, of_damaged_attributes_is_refused) {
   ASSERT_EQ(little_endian(std::span(intact).subspan(length, 4)), 12U);
   put<std::uint32_t>(length, 0x40000000);
   EXPECT_EQ(damage_of_group(), "an attribute claims a value of 1073741824 bytes, more than the file has");
+}
+
+TEST_F(DenseStorage, of_damaged_attributes_outside_of_the_heaps_blocks_is_refused) {
+  const std::string name = "large";
+  write_group([&](hid_t group) {
+    add_text(group, name, std::string(70'000, 'y'));
+    for (int i = 0; i < kMany; ++i) add_text(group, std::to_string(i), "y");
+  });
+  EXPECT_EQ(damage_of_group(), "");
+  const std::vector<std::byte> intact = file_bytes(path());
+  // Behind the name and its end: class and flags of the datatype, then the bytes of a value.
+  put<std::uint32_t>(find(name) + name.size() + 1 + 4, 70'005);
+  EXPECT_THAT(damage_of_group(), HasSubstr("describes an attribute that goes beyond its message"));
+  replace_file(path(), intact);
+  // An id that holds three bytes of an object itself.
+  const std::uint64_t tree = find(std::string_view("BTHD\0\x08", 6));
+  const std::uint64_t node = little_endian(std::span(intact).subspan(tree + 16, 8));
+  put_sealed<std::uint32_t>(node, 6, 0x00'03'03'22);
+  EXPECT_THAT(damage_of_group(), HasSubstr("describes an attribute that goes beyond its message"));
+}
+
+// libhdf5 takes the row of a table of blocks from where the table says that it is.
+TEST_F(DenseStorage, with_a_table_of_blocks_that_claims_another_place_is_refused) {
+  write_group([](hid_t group) { add_links(group, 12'000, 60); });
+  ASSERT_EQ(damage_of_group(), "");
+  const std::vector<std::byte> file = file_bytes(path());
+  std::uint64_t table = find("FHIB");
+  while (little_endian(std::span(file).subspan(table + 13, 4)) == 0) table = find_from("FHIB", table + 1);
+  put_sealed<std::uint32_t>(table, 13, 0xfffffff0);
+  EXPECT_THAT(damage_of_group(), HasSubstr("claims to be at byte 4294967280 of the heap at byte "));
+}
+
+TEST_F(DenseStorage, with_filters_and_no_checksums_is_refused) {
+  const Hid list(H5Pcreate(H5P_GROUP_CREATE));
+  require(H5Pset_deflate(list.get(), 1), "H5Pset_deflate");
+  write_group([](hid_t group) { add_links(group, kMany, 10); }, list.get());
+  ASSERT_EQ(damage_of_group(), "");
+  put_sealed<std::uint8_t>(heap(), 9, 0);
+  EXPECT_THAT(damage_of_group(), HasSubstr("claims filters of blocks that have no checksums"));
+}
+
+TEST_F(DenseStorage, with_tables_within_blocks_that_are_too_small_for_them_is_refused) {
+  write_group([](hid_t group) { add_links(group, 300, 10); });
+  put<std::uint32_t>(heap() + 10, 512);
+  put_in_heap<std::uint64_t>(120, 512);
+  EXPECT_THAT(damage_of_group(), HasSubstr("claims blocks of up to 512 bytes within rows of 2048"));
+}
+
+// With short addresses ids hold them, and no tree has to.
+TEST_F(DenseStorage, of_names_whose_addresses_are_in_their_ids_is_accepted) {
+  {
+    const Hid list(H5Pcreate(H5P_FILE_CREATE)), access(H5Pcreate(H5P_FILE_ACCESS));
+    require(H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), "H5Pset_libver_bounds");
+    require(H5Pset_sizes(list.get(), 2, 4), "H5Pset_sizes");
+    const Hid file(H5Fcreate(path().c_str(), H5F_ACC_TRUNC, list.get(), access.get()));
+    const Hid group(H5Gcreate2(file.get(), "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    add_links(group.get(), 9, 5'000);
+  }
+  EXPECT_EQ(damage_of_group(), "");
+  EXPECT_EQ(open_message(), "accepted");
+}
+
+TEST_F(DenseStorage, with_a_tree_of_more_nodes_than_the_file_has_room_for_is_refused) {
+  write_group([](hid_t group) { add_links(group, 300, 10); });
+  const std::uint64_t tree = find("BTHD");
+  // The pointers of a node of that size are wider than those of the real one.
+  put_sealed<std::uint32_t>(tree, 6, static_cast<std::uint32_t>(file_bytes(path()).size() / 2));
+  EXPECT_THAT(damage_of_group(), HasSubstr("has more nodes than the file has room for"));
 }
 
 // libhdf5 1.10 lists such a group into a table, unless it may do so in any order, and crashes when it frees a

@@ -63,6 +63,26 @@ TEST_F(StoreStructure, refuses_a_group_whose_tree_names_itself_as_its_child) {
                                          " has a node of level 1 at byte " + std::to_string(root)));
 }
 
+// Nodes that overlap could each claim as many children as the file has room for.
+TEST_F(StoreStructure, refuses_a_group_whose_tree_has_more_nodes_than_the_file_has_room_for) {
+  write();
+  std::vector<std::byte> bytes = file_bytes(path());
+  const std::uint64_t root = find(std::string_view("TREE\0", 5)), nodes = bytes.size();
+  constexpr std::uint64_t kNodes = 4, kChildren = 60'000;
+  bytes.resize(nodes + 24 + kChildren * (kGroupKey + 8));
+  for (std::uint64_t node = 0; node < kNodes; ++node) {
+    const std::uint64_t at = nodes + 8 * node;
+    std::ranges::copy(std::as_bytes(std::span("TREE\0\1", 6)),
+                      bytes.begin() + static_cast<std::ptrdiff_t>(at));
+    put_little_endian(bytes, at + 6, static_cast<std::uint16_t>(kChildren));
+    put_little_endian(bytes, root + 24 + kGroupKey + node * (kGroupKey + 8), at);
+  }
+  put_little_endian(bytes, root + 5, static_cast<std::uint16_t>(2 + kNodes * 256));  // Level, entries
+  put_little_endian(bytes, 40, std::uint64_t{bytes.size()});
+  replace_file(path(), bytes);
+  EXPECT_THAT(open_message(), HasSubstr("has more nodes than the file has room for"));
+}
+
 TEST_F(StoreStructure, refuses_a_group_within_a_group_whose_tree_names_itself_as_its_child) {
   write();
   const std::vector<std::byte> bytes = file_bytes(path());
