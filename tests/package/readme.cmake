@@ -44,6 +44,8 @@ function(h5feed_add_doc_target name code)
     h5feed_compile_fast(${name})
     target_link_libraries(${name} PRIVATE h5feed::torch)
     h5feed_share_precompiled_headers(${name} h5feed_torch_headers)
+    # Pages name what LibTorch 1.13 has.
+    target_compile_options(${name} PRIVATE -Wno-deprecated-declarations)
   else()
     target_compile_options(${name} PRIVATE -O0)  # nobody runs them
   endif()

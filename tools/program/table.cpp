@@ -84,8 +84,15 @@ std::vector<std::string> shown(std::vector<std::string> cells) {
 
 }  // namespace
 
+Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
+  for (const Column& column : columns_)
+    widths_.push_back(std::max(column.least_width, display_width(column.name)));
+}
+
 void Table::add_row(std::vector<std::string> cells) {
   cells.resize(columns_.size());
+  const std::vector<std::string> texts = shown(cells);
+  for (std::size_t i = 0; i < texts.size(); ++i) widths_[i] = std::max(widths_[i], display_width(texts[i]));
   rows_.push_back(std::move(cells));
 }
 
@@ -95,22 +102,10 @@ std::vector<std::string> Table::names() const {
   return names;
 }
 
-std::vector<std::size_t> Table::widths() const {
-  std::vector<std::size_t> widths;
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    std::size_t width = std::max(columns_[i].least_width, display_width(columns_[i].name));
-    for (const auto& row : rows_)
-      width = std::max(width, display_width(i == 0 ? short_path(row[i]) : row[i]));
-    widths.push_back(width);
-  }
-  return widths;
-}
-
-std::string Table::aligned(const std::vector<std::string>& cells,
-                           const std::vector<std::size_t>& widths) const {
+std::string Table::aligned(const std::vector<std::string>& cells) const {
   std::string line;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string padding(widths[i] - display_width(cells[i]), ' ');
+    const std::string padding(widths_[i] - display_width(cells[i]), ' ');
     if (i > 0) line += "  ";
     line += columns_[i].right ? padding + cells[i] : cells[i] + padding;
   }
@@ -118,14 +113,13 @@ std::string Table::aligned(const std::vector<std::string>& cells,
   return line + '\n';
 }
 
-std::string Table::header_text() const { return aligned(names(), widths()); }
+std::string Table::header_text() const { return aligned(names()); }
 
-std::string Table::row_text(std::size_t row) const { return aligned(shown(rows_.at(row)), widths()); }
+std::string Table::row_text(std::size_t row) const { return aligned(shown(rows_.at(row))); }
 
 std::string Table::to_text() const {
-  const auto columns = widths();
-  std::string text = aligned(names(), columns);
-  for (const auto& row : rows_) text += aligned(shown(row), columns);
+  std::string text = header_text();
+  for (const auto& row : rows_) text += aligned(shown(row));
   return text;
 }
 

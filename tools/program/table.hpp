@@ -20,7 +20,7 @@ struct Column {
 /// A table of text cells under named columns.
 class Table {
  public:
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  explicit Table(std::vector<Column> columns);
 
   /// Adds a row. Missing cells are empty; surplus cells are dropped.
   void add_row(std::vector<std::string> cells);
@@ -41,12 +41,12 @@ class Table {
   std::string to_markdown() const;
 
  private:
-  std::string aligned(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) const;
-  std::vector<std::size_t> widths() const;
+  std::string aligned(const std::vector<std::string>& cells) const;
   std::vector<std::string> names() const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> widths_;  // Of the columns, with the rows so far
 };
 
 /// Returns the number of terminal columns of UTF-8 text, counting code points.

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "store/checks/fractal_heap.hpp"
+#include "store/checks/link_message.hpp"
 #include "store/checks/new_tree.hpp"
+#include "store/format/superblock.hpp"
 
 namespace h5feed {
 namespace {
@@ -24,6 +26,14 @@ Storage storage_of(const MetadataBytes& bytes, std::span<const std::byte> info, 
   return {bytes.address_in(info, heap_at), bytes.address_in(info, heap_at + bytes.address_bytes())};
 }
 
+// libhdf5 takes the heap for the sign that there is a tree, or the other way round.
+std::string damage_of_storage(const MetadataBytes& bytes, const Storage& storage) {
+  const std::uint64_t none = undefined_address(bytes.address_bytes());
+  if ((storage.heap == none) == (storage.names == none)) return {};
+  return "an object header names a heap of links or attributes without a tree of their names, or a tree "
+         "alone";
+}
+
 }  // namespace
 
 std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info) {
@@ -31,10 +41,15 @@ std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std:
   constexpr TreeRecords kNames{.kind = 5, .record_bytes = 11};
   constexpr std::size_t kIdAt = 4, kIdBytes = 7;
   const Storage storage = storage_of(bytes, info, 8);
+  if (std::string damage = damage_of_storage(bytes, storage); !damage.empty()) return damage;
   FractalHeap heap(bytes, storage.heap, kIdBytes);
   if (std::string damage = heap.damage(); !damage.empty()) return damage;
   return new_tree_damage(bytes, storage.names, kNames, [&](std::span<const std::byte> record) {
-    return heap.damage_of(record.subspan(kIdAt, kIdBytes));
+    const std::span<const std::byte> id = record.subspan(kIdAt, kIdBytes);
+    if (std::string damage = heap.damage_of(id); !damage.empty()) return damage;
+    const std::vector<std::byte> link = heap.object(id);
+    const NumberWidths widths{bytes.address_bytes(), bytes.length_bytes()};
+    return std::string(link.empty() || read_link_message(link, widths) ? "" : kBadLink);
   });
 }
 
@@ -45,6 +60,7 @@ std::string attribute_storage_damage(const MetadataBytes& bytes, std::span<const
   constexpr std::size_t kIdBytes = 8, kFlagsAt = kIdBytes;
   constexpr std::uint64_t kShared = 2;  // The id is then one of the file's heap of shared messages
   const Storage storage = storage_of(bytes, info, 2);
+  if (std::string damage = damage_of_storage(bytes, storage); !damage.empty()) return damage;
   FractalHeap heap(bytes, storage.heap, kIdBytes);
   if (std::string damage = heap.damage(); !damage.empty()) return damage;
   return new_tree_damage(bytes, storage.names, kNames, [&](std::span<const std::byte> record) {

@@ -15,6 +15,7 @@
 
 #include "store/checks/bounded_source.hpp"
 #include "store/checks/dense_storage.hpp"
+#include "store/checks/link_message.hpp"
 #include "store/checks/message_bounds.hpp"
 #include "store/checks/newer_index.hpp"
 #include "store/checks/virtual_mapping.hpp"
@@ -214,7 +215,9 @@ class Structure {
       } else if (message.type == HeaderMessage::link_info) {
         damage = link_storage_damage(bytes_, message.body);
       } else if (message.type == HeaderMessage::link) {
-        add_link(message.body, members);
+        const std::optional<LinkMessage> link = read_link_message(message.body, widths());
+        if (!link) return kBadLink;
+        if (link->target) members.push_back(*link->target);
       }
       if (!damage.empty()) return damage;
     }
@@ -234,18 +237,6 @@ class Structure {
         members.push_back(bytes_.address_in(table, at + bytes_.address_bytes()));
     }
     return damage;
-  }
-
-  // Version, flags, optional type, order of creation and character set, length of the name, name, target.
-  void add_link(Bytes body, std::vector<std::uint64_t>& members) const {
-    const std::uint64_t flags = number_in(body, 1, 1);
-    std::size_t at = 2;
-    if ((flags & 0x08U) != 0 && number_in(body, at++, 1) != 0) return;  // Not a hard link
-    at += ((flags & 0x04U) != 0 ? 8U : 0U) + ((flags & 0x10U) != 0 ? 1U : 0U);
-    const std::size_t width = std::size_t{1} << (flags & 3U);
-    const std::uint64_t name = number_in(body, at, width);
-    if (name > body.size()) return;
-    members.push_back(bytes_.address_in(body, at + width + static_cast<std::size_t>(name)));
   }
 
   std::string index_of_layout(Bytes body, const ObjectHeader& header) const {

@@ -37,7 +37,7 @@ struct StoredAndNeeded {
 
 StoredAndNeeded stored_and_needed(const Hdf5Calls& calls, const std::string& path, hid_t dataset,
                                   const ValueShape& shape) H5FEED_REQUIRES(hdf5_mutex) {
-  const ScopedId space = calls.id(H5Dget_space(dataset), path, "its extent cannot be read");
+  const ScopedId space = calls.id(H5Dget_space(dataset), path, kNoExtent);
   const hssize_t points = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space.get()));
   // In memory, values of variable length and references have other sizes than in the file.
   const std::uint64_t least = shape.has_variable || shape.has_references ? 1 : shape.bytes;
@@ -66,18 +66,13 @@ std::uint64_t bytes_in_chunks(hid_t dataset, const H5::DSetCreatPropList& plist,
   return bytes;
 }
 
-// Refuses to write out what a sparse dataset leaves out.
-void refuse_unstored(const Hdf5Calls& calls, const std::string& path, hid_t dataset,
-                     const H5::DSetCreatPropList& plist, const ValueShape& shape,
-                     const StoredAndNeeded& bytes) H5FEED_REQUIRES(hdf5_mutex) {
-  constexpr std::uint64_t kMostPerStored = 1100, kSmall = kGiB;
-  if (bytes.needed <= kSmall || bytes.needed / kMostPerStored <= bytes.stored) return;
-  // Some filters make more of one byte.
-  if (plist.getLayout() == H5D_CHUNKED && bytes_in_chunks(dataset, plist, shape) >= bytes.needed / 2) return;
-  calls.refuse(path,
-               fmt::format("it stores {} for {} of values, and the copy would store all of these; copy the "
-                           "file by h5repack",
-                           format_bytes(bytes.stored), format_bytes(bytes.needed)));
+// libhdf5 crashes over values that it does not find while it copies them.
+void check_place(const Hdf5Calls& calls, const std::string& path, hid_t dataset, std::uint64_t stored,
+                 std::uint64_t file_bytes) H5FEED_REQUIRES(hdf5_mutex) {
+  const haddr_t begin = H5Dget_offset(dataset);
+  if (begin == HADDR_UNDEF || (stored <= file_bytes && begin <= file_bytes - stored)) return;
+  throw FileError(fmt::format("{}:{}: its {} bytes of values begin at byte {}, outside the file; {}",
+                              calls.file(), short_path(path), stored, begin, kRestore));
 }
 
 }  // namespace
@@ -87,6 +82,7 @@ CopySide::CopySide(const H5File& source, const Hdf5Session& session, const CopyP
   H5F_info2_t info = {};
   calls.done(H5Fget_info2(file, &info), "/", kNoProperties);
   newer_than_1_8 = info.super.version > 2;
+  file_bytes = source.size();
   tree = read_tree(file, calls);
   for (const auto& [path, storage] : plan.filled_by_caller) {
     filled.emplace(key_of(file, path.c_str(), calls, path), std::pair(path, storage));
@@ -153,11 +149,14 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
   if (plist.getLayout() == H5D_CHUNKED) {
     std::array<hsize_t, H5S_MAX_RANK> chunk = {};
     const int chunk_rank = plist.getChunk(static_cast<int>(chunk.size()), chunk.data());
-    const ScopedId space = calls.id(H5Dget_space(dataset), path, "its extent cannot be read");
+    const ScopedId space = calls.id(H5Dget_space(dataset), path, kNoExtent);
     check_chunk_rank(calls.file(), path, static_cast<std::size_t>(chunk_rank),
                      static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space.get()))));
   }
-  const bool rewritten = shape.has_references || H5Tcommitted(type.get()) > 0;
+  // H5Ocopy of libhdf5 1.10 crashes over damaged values of variable length, and copies a fill value of them
+  // as a place in the heap of the source.
+  const bool rewritten = shape.has_references || H5Tcommitted(type.get()) > 0 ||
+                         (shape.has_variable && missing_filters(plist).empty());
   unsigned options = 0;
   if (plist.getLayout() == H5D_CHUNKED) H5Pget_chunk_opts(plist.getId(), &options);
   // H5Ocopy keeps the layout's version; HDF5 1.8 knows versions up to 3.
@@ -167,8 +166,14 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
                          index != H5D_CHUNK_IDX_BTREE);
   const StoredAndNeeded bytes = stored_and_needed(calls, path, dataset, shape);
   if (plist.getLayout() != H5D_CHUNKED) check_stored_bytes(calls, path, bytes);
+  if (plist.getLayout() == H5D_CONTIGUOUS) check_place(calls, path, dataset, bytes.stored, file_bytes);
   if (!rewritten && (!newer || plan.latest)) return CopyMethod::verbatim;
-  refuse_unstored(calls, path, dataset, plist, shape, bytes);
+  if (is_sparse(dataset, path)) {
+    calls.refuse(path,
+                 fmt::format("it stores {} for {} of values, and the copy would store all of these; copy the "
+                             "file by h5repack",
+                             format_bytes(bytes.stored), format_bytes(bytes.needed)));
+  }
   if (const auto missing = missing_filters(plist); !missing.empty()) {
     calls.refuse(path,
                  fmt::format("copying it needs filter {} ({}), which libhdf5 does not find; install its "
@@ -176,6 +181,17 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
                              missing.front().id, missing.front().name));
   }
   return CopyMethod::by_values;
+}
+
+bool CopySide::is_sparse(hid_t dataset, const std::string& path) const {
+  const ScopedId type = calls.id(H5Dget_type(dataset), path, kNoType);
+  const ValueShape shape = value_shape(type.get(), calls, path);
+  const StoredAndNeeded bytes = stored_and_needed(calls, path, dataset, shape);
+  // Some filters make more of one byte.
+  constexpr std::uint64_t kMostPerStored = 1100, kSmall = kGiB;
+  if (bytes.needed <= kSmall || bytes.needed / kMostPerStored <= bytes.stored) return false;
+  const H5::DSetCreatPropList plist(calls.id(H5Dget_create_plist(dataset), path, kNoProperties).get());
+  return plist.getLayout() != H5D_CHUNKED || bytes_in_chunks(dataset, plist, shape) < bytes.needed / 2;
 }
 
 void CopySide::check_references(const ValueShape& shape, std::byte* values, std::size_t elements,
@@ -202,7 +218,7 @@ void with_attribute(const Hdf5Calls& calls, hid_t attribute, const std::string& 
                     const std::function<void(hid_t type, hid_t space, const ValueShape& shape,
                                              std::span<std::byte> values, std::size_t elements)>& use) {
   const ScopedId type = calls.id(H5Aget_type(attribute), holder, kNoType);
-  const ScopedId space = calls.id(H5Aget_space(attribute), holder, "its extent cannot be read");
+  const ScopedId space = calls.id(H5Aget_space(attribute), holder, kNoExtent);
   const ValueShape shape = value_shape(type.get(), calls, holder);
   const hssize_t points = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space.get()));
   const std::size_t elements =

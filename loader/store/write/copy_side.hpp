@@ -25,6 +25,9 @@ inline constexpr const char* kNoProperties = "its properties cannot be read";
 /// Error text for types that libhdf5 cannot read.
 inline constexpr const char* kNoType = "its type cannot be read";
 
+/// Error text for extents that libhdf5 cannot read.
+inline constexpr const char* kNoExtent = "its extent cannot be read";
+
 /// How a dataset is copied.
 enum class CopyMethod : std::uint8_t {
   by_caller,     ///< Created by the copy, filled by the caller
@@ -41,6 +44,7 @@ struct CopySide {
   Hdf5Calls calls;               ///< Error reporting with the file's name
   ObjectTree tree;               ///< All objects and links of the file
   std::map<ObjectKey, std::pair<std::string, CopiedStorage>> filled;  ///< Datasets that the caller fills
+  std::uint64_t file_bytes = 0;                                       ///< Size of the file
   bool newer_than_1_8 = false;  ///< The file may use layout versions newer than HDF5 1.8, for any layout
 
   /// Reads the object tree of `source`. Throws FileError and DatasetError.
@@ -69,7 +73,12 @@ struct CopySide {
   void check_references(const ValueShape& shape, std::byte* values, std::size_t elements,
                         const std::string& holder) const H5FEED_REQUIRES(hdf5_mutex);
 
-  /// Returns how a dataset is copied. Throws DatasetError if it cannot be copied.
+  /// Returns whether a dataset has more than 1 GiB of values, of which it stores the least part: to write or
+  /// to read all would take long, and the file need not be large.
+  bool is_sparse(hid_t dataset, const std::string& path) const H5FEED_REQUIRES(hdf5_mutex);
+
+  /// Returns how a dataset is copied. Throws DatasetError if it cannot be copied, and FileError if its values
+  /// lie outside the file.
   CopyMethod method_of(const TreeObject& object, hid_t dataset, const CopyPlan& plan) const
       H5FEED_REQUIRES(hdf5_mutex);
 };

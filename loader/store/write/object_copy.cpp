@@ -145,6 +145,17 @@ class ObjectCopy {
     return plan_.latest ? calls_.id(H5Tcopy(type), path, kNoType) : oldest_form(type, calls_, path);
   }
 
+  // Returns the same space. In a file with a table of shared messages, a space knows its place there, which
+  // libhdf5 would look for in the copy as well.
+  ScopedId new_space(hid_t space, const std::string& path) const H5FEED_REQUIRES(hdf5_mutex) {
+    const H5S_class_t kind = H5Sget_simple_extent_type(space);
+    if (kind != H5S_SIMPLE) return calls_.id(H5Screate(kind), path, kNoExtent);
+    std::array<hsize_t, H5S_MAX_RANK> extent = {}, most = {};
+    const int rank =
+        calls_.done(H5Sget_simple_extent_dims(space, extent.data(), most.data()), path, kNoExtent);
+    return calls_.id(H5Screate_simple(rank, extent.data(), most.data()), path, kNoExtent);
+  }
+
   void make_dataset(const TreeObject& object, const char* name, hid_t from, hid_t to, hid_t link_properties)
       H5FEED_REQUIRES(hdf5_mutex) {
     const std::string& path = object.path;
@@ -169,7 +180,8 @@ class ObjectCopy {
             : creation_properties(
                   object, original.get(), type.get(),
                   method == CopyMethod::by_caller ? &source_.filled.at(object.key).second : nullptr);
-    const ScopedId space = calls_.id(H5Dget_space(original.get()), path, "its extent cannot be read");
+    const ScopedId from_space = calls_.id(H5Dget_space(original.get()), path, kNoExtent);
+    const ScopedId space = new_space(from_space.get(), path);
     if (method == CopyMethod::by_caller && source_.filled.at(object.key).second.fixed_max_shape) {
       std::array<hsize_t, H5S_MAX_RANK> extent = {};
       const int rank = H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
@@ -256,7 +268,7 @@ class ObjectCopy {
 
   void add_virtual_parts(const H5::DSetCreatPropList& plist, hid_t original, const std::string& path,
                          const std::vector<VirtualPart>& parts) const H5FEED_REQUIRES(hdf5_mutex) {
-    const ScopedId space = calls_.id(H5Dget_space(original), path, "its extent cannot be read");
+    const ScopedId space = calls_.id(H5Dget_space(original), path, kNoExtent);
     std::array<hsize_t, H5S_MAX_RANK> extent = {}, start = {};
     const int rank = H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
     const ScopedId whole = calls_.id(H5Screate_simple(rank, extent.data(), nullptr), path, kNoProperties);
@@ -313,9 +325,11 @@ class ObjectCopy {
                          std::size_t elements) H5FEED_REQUIRES(hdf5_mutex) {
                        state_.reserve(values.size());
                        const ScopedId copied_type = type_in_copy(type, holder);
-                       const ScopedId made = calls_.id(H5Acreate2(to.get(), name.c_str(), copied_type.get(),
-                                                                  space, properties.get(), H5P_DEFAULT),
-                                                       holder, "cannot be made");
+                       const ScopedId copied_space = new_space(space, holder);
+                       const ScopedId made =
+                           calls_.id(H5Acreate2(to.get(), name.c_str(), copied_type.get(), copied_space.get(),
+                                                properties.get(), H5P_DEFAULT),
+                                     holder, "cannot be made");
                        if (elements == 0) return;
                        translate_all(shape, values, elements, holder);
                        calls_.done(H5Awrite(made.get(), type, values.data()), holder, "cannot be written");

@@ -71,7 +71,8 @@ void copy_objects(const H5File& source, H5Writer& writer, const CopyPlan& plan,
 
 /// Calls `update`, object by object, with bytes that are equal for a faithful copy: names and targets of
 /// links, attributes, and values of datasets that the caller does not fill. A reference is represented by the
-/// path of its object. Values that libhdf5 has no filter for are left out. Holds the HDF5 mutex. Throws
+/// path of its object. Values that libhdf5 has no filter for are left out, and of
+/// sparse datasets above 1 GiB only the stored bytes are counted. Holds the HDF5 mutex. Throws
 /// FileError.
 void visit_values(const H5File& file, const CopyPlan& plan,
                   const std::function<void(const std::string& object, std::span<const std::byte>)>& update);

@@ -219,9 +219,9 @@ TEST_F(VirtualMapping, of_irregular_selections_beyond_their_source_is_refused) {
   for (const Shape& chunk : {Shape(), Shape{2, 3}}) {
     files_.source("b.h5", {8, 3}, chunk);
     for (const auto& [last, error] : {std::pair(hsize_t{7}, ""), {8, "has 8 elements in dimension 0"}}) {
-      files_.make_of("v.h5", {3, 3}, [last = last](hid_t plist) {
+      files_.make_of("v.h5", {3, 3}, [end = last](hid_t plist) {
         const Hid from = space_of({10, 3}, {run(0, 1), run(0, 3)});
-        for (const hsize_t row : {hsize_t{3}, last}) {
+        for (const hsize_t row : {hsize_t{3}, end}) {
           const std::vector<hsize_t> start = {row, 0}, count = {1, 3};
           require(
               H5Sselect_hyperslab(from.get(), H5S_SELECT_OR, start.data(), nullptr, count.data(), nullptr),
