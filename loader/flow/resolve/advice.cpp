@@ -128,7 +128,8 @@ RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& op
                         .rows_per_chunk = groups.rows,
                         .batch_size = static_cast<std::uint64_t>(options.batch_size),
                         .shuffle = options.shuffle,
-                        .held_share = fits ? 1.0 : static_cast<double>(held) / static_cast<double>(samples)});
+                        .held_share = fits ? 1.0 : static_cast<double>(held) / static_cast<double>(samples),
+                        .whole_rows = dataset.data.map.pieces() == 1});
 }
 
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options) {
@@ -161,9 +162,13 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
         return (1 - stay) *
                mixture_decodes_per_chunk(dataset, options, layout.chunk_bytes - layout.staying_bytes);
       }
-      const double stay = std::min(1.0, chunks_in(layout.staying_bytes) / static_cast<double>(groups.count));
-      const double rest = chunks_in(layout.chunk_bytes - layout.staying_bytes);
-      return (1 - stay) * decodes(rest);
+      // A chunk stays only whole.
+      const auto pieces = static_cast<double>(dataset.data.map.pieces());
+      const double staying = std::floor(chunks_in(layout.staying_bytes) * pieces) / pieces;
+      const double stay = std::min(1.0, staying / static_cast<double>(groups.count));
+      // Only those in play that do not stay need the rest.
+      const double rivals = std::max(1.0, chunks * (1 - stay));
+      return (1 - stay) * decodes(chunks_in(layout.chunk_bytes - layout.staying_bytes) * chunks / rivals);
     }
     case CachePolicy::lru:
       break;

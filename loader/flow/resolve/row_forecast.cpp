@@ -46,9 +46,10 @@ PlanSpec scale_down(const RowForecastSpec& spec) {
 // The row cache, keyed by turns that count through all epochs.
 class Simulation {
  public:
-  Simulation(const PlanSpec& spec, std::uint64_t capacity_rows)
+  Simulation(const PlanSpec& spec, std::uint64_t capacity_rows, bool whole_rows)
       : spec_(spec),
         capacity_rows_(capacity_rows),
+        whole_rows_(whole_rows),
         due_(spec.num_samples),
         held_(kEpochs * spec.num_samples) {
     for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
@@ -90,10 +91,11 @@ class Simulation {
   }
 
  private:
-  // Beside the rows, the chunks decoded last are held. In sequential order the next batch needs them; other
-  // orders rarely do, and more rarely the more chunks there are, which scaling down changes.
+  // Beside the rows, the chunk decoded last is held. In sequential order the next batch needs it, if it has
+  // whole samples; other orders rarely do, and more rarely the more chunks there are, which scaling down
+  // changes.
   bool is_at_hand(std::uint64_t chunk) const {
-    return spec_.shuffle.kind() == Shuffle::Kind::sequential && last_decoded_ == chunk;
+    return whole_rows_ && spec_.shuffle.kind() == Shuffle::Kind::sequential && last_decoded_ == chunk;
   }
 
   // Serves samples of one chunk. Returns false if one of them was not held.
@@ -130,6 +132,7 @@ class Simulation {
 
   const PlanSpec spec_;
   const std::uint64_t capacity_rows_;
+  const bool whole_rows_;
   std::vector<std::uint64_t> order_;                       // samples of all epochs
   std::array<std::vector<std::uint64_t>, kEpochs> turns_;  // turn of each sample, per epoch
   std::vector<std::uint64_t> due_;                         // next turn of each sample
@@ -144,7 +147,8 @@ class Simulation {
 RowForecast forecast_rows(const RowForecastSpec& spec) {
   const PlanSpec plan = scale_down(spec);
   const double samples = static_cast<double>(plan.num_samples);
-  Simulation simulation(plan, static_cast<std::uint64_t>(std::clamp(spec.held_share, 0.0, 1.0) * samples));
+  const double held = std::clamp(spec.held_share, 0.0, 1.0) * samples;
+  Simulation simulation(plan, static_cast<std::uint64_t>(held), spec.whole_rows);
   const double chunks = std::ceil(samples / static_cast<double>(plan.rows_per_chunk));
   RowForecast forecast;
   forecast.first_epoch = static_cast<double>(simulation.run(0)) / chunks;

@@ -14,7 +14,8 @@ struct RowForecastSpec {
   std::uint64_t rows_per_chunk = 1;  ///< Samples per chunk
   std::uint64_t batch_size = 1;      ///< Samples per batch
   Shuffle shuffle;
-  double held_share = 0;  ///< Fraction of the samples whose rows the cache can hold
+  double held_share = 0;   ///< Fraction of the samples whose rows the cache can hold
+  bool whole_rows = true;  ///< No chunk cuts samples: the chunk decoded last serves the next batch as well
 };
 
 /// Predicted decodes per chunk.
