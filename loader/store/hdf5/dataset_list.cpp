@@ -81,6 +81,7 @@ class ListingWalk {
   ListingWalk(const Hdf5Calls& calls, ExaminedHeaders& headers) : calls_(calls), headers_(headers) {}
 
   void run(hid_t file) H5FEED_REQUIRES(hdf5_mutex) {
+    const LargeMetadataCache cache(file);
     const ScopedId root(H5Gopen2(file, "/", H5P_DEFAULT));
     ObjectKey key = 0;
     if (root.get() < 0 || H5Rcreate(&key, file, "/", H5R_OBJECT, -1) < 0) {

@@ -222,6 +222,21 @@ void limit_metadata_cache(const H5::FileAccPropList& access) {
     throw H5::PropListIException("H5Pset_mdc_config", "failed");
 }
 
+LargeMetadataCache::LargeMetadataCache(hid_t file) : file_(file) {
+  before_.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  if (H5Fget_mdc_config(file_, &before_) < 0) return;
+  H5AC_cache_config_t large = before_;
+  large.set_initial_size = true;
+  large.initial_size = large.min_size = large.max_size = 32 * kMiB;
+  changed_ = H5Fset_mdc_config(file_, &large) >= 0;
+}
+
+LargeMetadataCache::~LargeMetadataCache() {
+  before_.set_initial_size = true;
+  before_.initial_size = before_.max_size;
+  if (changed_) H5Fset_mdc_config(file_, &before_);
+}
+
 void read_unused_bits(const H5::FileAccPropList& access) {
   if (accept_unused_bits(access.getId()) < 0)
     throw H5::PropListIException("H5Pset_relax_file_integrity_checks", "failed");

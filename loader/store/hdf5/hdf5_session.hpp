@@ -89,6 +89,22 @@ class PluginsOff {
 /// index is scanned once. Throws H5::Exception.
 void limit_metadata_cache(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
 
+/// Lets libhdf5's metadata cache of an open file grow to 32 MiB for its own lifetime: the names of a large
+/// group lie in its heap in no order, and with the limit above each would be read from storage, 64 KiB at a
+/// time. Callers hold a session. Does nothing where libhdf5 refuses.
+class LargeMetadataCache {
+ public:
+  explicit LargeMetadataCache(hid_t file) H5FEED_REQUIRES(hdf5_mutex);
+  LargeMetadataCache(const LargeMetadataCache&) = delete;
+  LargeMetadataCache& operator=(const LargeMetadataCache&) = delete;
+  ~LargeMetadataCache();
+
+ private:
+  hid_t file_;
+  H5AC_cache_config_t before_ = {};
+  bool changed_ = false;
+};
+
 /// Calls `accept_unused_bits` for files opened or created with `access`. Throws H5::Exception.
 void read_unused_bits(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
 

@@ -78,7 +78,7 @@ void check_place(const Hdf5Calls& calls, const std::string& path, hid_t dataset,
 }  // namespace
 
 CopySide::CopySide(const H5File& source, const Hdf5Session& session, const CopyPlan& plan)
-    : file(H5FileAccess::handle(source).getId()), calls(session, source.path().string()) {
+    : file(H5FileAccess::handle(source).getId()), cache(file), calls(session, source.path().string()) {
   H5F_info2_t info = {};
   calls.done(H5Fget_info2(file, &info), "/", kNoProperties);
   newer_than_1_8 = info.super.version > 2;

@@ -41,6 +41,7 @@ enum class CopyMethod : std::uint8_t {
 /// reference to an object outside the file's tree.
 struct CopySide {
   hid_t file = H5I_INVALID_HID;  ///< HDF5 identifier of the file
+  LargeMetadataCache cache;      ///< All objects are opened by their names, in the order of the groups
   Hdf5Calls calls;               ///< Error reporting with the file's name
   ObjectTree tree;               ///< All objects and links of the file
   std::map<ObjectKey, std::pair<std::string, CopiedStorage>> filled;  ///< Datasets that the caller fills
