@@ -143,9 +143,8 @@ TEST_F(RepackForeign, values_outside_the_file_are_refused) {
   replace_bytes(path(), layout, damaged);
   const ProgramResult result = repack();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("a.h5:/labels: its 8 bytes of values begin at byte 1152921504606"),
-                    HasSubstr(", outside the file; restore")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("a.h5:/labels: its 8 bytes of values begin at byte 1152921504606"),
+                                HasSubstr(", outside the file; restore")));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "b.h5"));
 }
 
