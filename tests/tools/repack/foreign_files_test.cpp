@@ -23,7 +23,7 @@
 namespace h5feed::test {
 namespace {
 
-using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -143,8 +143,10 @@ TEST_F(RepackForeign, values_outside_the_file_are_refused) {
   replace_bytes(path(), layout, damaged);
   const ProgramResult result = repack();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("a.h5:/labels: its 8 bytes of values begin at byte 1152921504606"),
-                                HasSubstr(", outside the file; restore")));
+  // libhdf5 1.14 does not open such a dataset.
+  EXPECT_THAT(result.err, AnyOf(HasSubstr("a.h5:/labels: its 8 bytes of values begin at byte 1152921504606"),
+                                HasSubstr("a.h5:/labels: libhdf5 cannot open it: ")));
+  EXPECT_THAT(result.err, HasSubstr("; restore the file"));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "b.h5"));
 }
 
