@@ -221,6 +221,8 @@ class ObjectCopy {
     if (defined == H5D_FILL_VALUE_USER_DEFINED) {
       std::vector<std::byte> fill(H5Tget_size(type));
       calls_.done(H5Pget_fill_value(from.getId(), type, fill.data()), path, "its fill value cannot be read");
+      const ScopedId one = calls_.id(H5Screate(H5S_SCALAR), path, kNoExtent);
+      const Reclaim reclaim(type, one.get(), fill.data());
       calls_.done(H5Pset_fill_value(plist.getId(), type, fill.data()), path, "its fill value cannot be kept");
     } else if (defined == H5D_FILL_VALUE_UNDEFINED) {
       H5Pset_fill_value(plist.getId(), type, nullptr);
