@@ -240,6 +240,8 @@ class ObjectCopy {
       calls_.done(-1, path, kNoProperties);
     }
     if (storage == nullptr) {
+      H5D_alloc_time_t allocation = H5D_ALLOC_TIME_DEFAULT;
+      if (H5Pget_alloc_time(from.getId(), &allocation) >= 0) H5Pset_alloc_time(plist.getId(), allocation);
       for (int i = 0; i < from.getExternalCount(); ++i) {
         std::array<char, 4096> name = {};
         off_t offset = 0;

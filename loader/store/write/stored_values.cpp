@@ -191,46 +191,98 @@ void serialize(const ValueShape& shape, std::byte* value,
   }
 }
 
+namespace {
+
+using Extents = std::array<hsize_t, H5S_MAX_RANK>;
+
+// A part of a dataset: where it begins, and how large it is.
+struct Box {
+  Extents start = {};
+  Extents count = {};
+};
+
+// Calls `visit` with the stored chunks of a dataset, within its extent, in row-major order.
+void visit_stored_chunks(hid_t dataset, const H5::DSetCreatPropList& plist, std::size_t rank,
+                         const Extents& extent, const std::function<void(const Box&)>& visit)
+    H5FEED_REQUIRES(hdf5_mutex) {
+  Extents chunk = {};
+  plist.getChunk(static_cast<int>(rank), chunk.data());
+  for (Box box; box.start[0] < extent[0];) {
+    hsize_t stored = 0;
+    if (H5Dget_chunk_storage_size(dataset, box.start.data(), &stored) >= 0 && stored > 0) {
+      for (std::size_t i = 0; i < rank; ++i) box.count[i] = std::min(chunk[i], extent[i] - box.start[i]);
+      visit(box);
+    }
+    for (std::size_t i = rank; i-- > 0;) {
+      box.start[i] += chunk[i];
+      if (box.start[i] < extent[i] || i == 0) break;
+      box.start[i] = 0;
+    }
+  }
+}
+
+// Calls `visit` with the parts of a dataset that have to be read. libhdf5 1.10 cannot read values of variable
+// length that are not stored where a fill value stands for them, in a file that is open for reading; a copy
+// does not store them either.
+void visit_boxes(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std::string& path, std::size_t rank,
+                 const Extents& extent, const std::function<void(const Box&)>& visit)
+    H5FEED_REQUIRES(hdf5_mutex) {
+  const H5::DSetCreatPropList plist(
+      calls.id(H5Dget_create_plist(dataset), path, "its properties cannot be read").get());
+  H5D_fill_value_t fill = H5D_FILL_VALUE_DEFAULT;
+  H5Pfill_value_defined(plist.getId(), &fill);
+  const bool filled = fill == H5D_FILL_VALUE_USER_DEFINED && value_shape(type, calls, path).has_variable;
+  if (filled && plist.getLayout() == H5D_CHUNKED) {
+    visit_stored_chunks(dataset, plist, rank, extent, visit);
+  } else if (!filled || H5Dget_storage_size(dataset) > 0) {
+    visit({{}, extent});
+  }
+}
+
+}  // namespace
+
 void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std::string& path,
                     const std::function<void(std::span<std::byte>, std::size_t, hid_t, hid_t)>& use) {
   const ScopedId file_space = calls.id(H5Dget_space(dataset), path, "its extent cannot be read");
   const hssize_t points = H5Sget_simple_extent_npoints(file_space.get());
   if (H5Sget_simple_extent_type(file_space.get()) == H5S_NULL || points <= 0) return;
-  std::array<hsize_t, H5S_MAX_RANK> extent = {};
-  const int rank = calls.done(H5Sget_simple_extent_dims(file_space.get(), extent.data(), nullptr), path,
-                              "its extent cannot be read");
+  Extents extent = {};
+  const auto rank =
+      static_cast<std::size_t>(calls.done(H5Sget_simple_extent_dims(file_space.get(), extent.data(), nullptr),
+                                          path, "its extent cannot be read"));
+  if (rank == 0) extent[0] = 1;
   const std::size_t element_bytes = H5Tget_size(type);
-  const hsize_t rows = rank == 0 ? 1 : extent[0];
-  const auto row_elements = static_cast<std::size_t>(static_cast<hsize_t>(points) / rows);
-  const std::size_t row_bytes = std::max<std::size_t>(1, row_elements * element_bytes);
   VariableBytes variable;
   // Few at first, until it is known how large what they refer to is.
-  hsize_t next = std::clamp<hsize_t>(kFirstElements / std::max<std::size_t>(1, row_elements), 1, rows);
-  for (hsize_t first = 0, count = 0; first < rows; first += count) {
-    count = std::min(next, rows - first);
-    const std::size_t elements = static_cast<std::size_t>(count) * row_elements;
-    const auto flat = static_cast<hsize_t>(elements);
-    const ScopedId memory_space = calls.id(H5Screate_simple(1, &flat, nullptr), path, "no memory space");
-    if (rank > 0) {
-      std::array<hsize_t, H5S_MAX_RANK> start = {};
-      std::array<hsize_t, H5S_MAX_RANK> box = extent;
-      start[0] = first;
-      box[0] = count;
-      calls.done(
-          H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, box.data(), nullptr),
-          path, "its rows cannot be selected");
+  std::size_t next_elements = kFirstElements;
+  visit_boxes(dataset, type, calls, path, rank, extent, [&](const Box& box) H5FEED_REQUIRES(hdf5_mutex) {
+    std::size_t row_elements = 1;
+    for (std::size_t i = 1; i < rank; ++i) row_elements *= static_cast<std::size_t>(box.count[i]);
+    for (hsize_t first = 0, count = 0; first < box.count[0]; first += count) {
+      count = std::clamp<hsize_t>(next_elements / row_elements, 1, box.count[0] - first);
+      const std::size_t elements = static_cast<std::size_t>(count) * row_elements;
+      const auto flat = static_cast<hsize_t>(elements);
+      const ScopedId memory_space = calls.id(H5Screate_simple(1, &flat, nullptr), path, "no memory space");
+      if (rank > 0) {
+        Box rows = box;
+        rows.start[0] += first;
+        rows.count[0] = count;
+        calls.done(H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, rows.start.data(), nullptr,
+                                       rows.count.data(), nullptr),
+                   path, "its rows cannot be selected");
+      }
+      // Zeroed, as libhdf5 does not write the gaps between the members of a compound.
+      std::vector<std::byte> values(elements * element_bytes);
+      const std::uint64_t before = variable.bytes();
+      calls.done(H5Dread(dataset, type, memory_space.get(), file_space.get(), variable.list(), values.data()),
+                 path, "its values cannot be read");
+      const Reclaim reclaim(type, memory_space.get(), values.data());
+      use(values, elements, memory_space.get(), file_space.get());
+      const std::uint64_t bytes_each = element_bytes + (variable.bytes() - before) / elements;
+      constexpr std::size_t kFastestGrowth = 4;
+      next_elements = std::min<std::size_t>(kPieceBytes / bytes_each, kFastestGrowth * elements);
     }
-    // Zeroed, as libhdf5 does not write the gaps between the members of a compound.
-    std::vector<std::byte> values(elements * element_bytes);
-    const std::uint64_t before = variable.bytes();
-    calls.done(H5Dread(dataset, type, memory_space.get(), file_space.get(), variable.list(), values.data()),
-               path, "its values cannot be read");
-    const Reclaim reclaim(type, memory_space.get(), values.data());
-    use(values, elements, memory_space.get(), file_space.get());
-    const std::uint64_t bytes_each = row_bytes + (variable.bytes() - before) / count;
-    constexpr hsize_t kFastestGrowth = 4;
-    next = std::clamp<hsize_t>(kPieceBytes / bytes_each, 1, kFastestGrowth * count);
-  }
+  });
 }
 
 }  // namespace h5feed
