@@ -90,8 +90,8 @@ class PluginsOff {
 void limit_metadata_cache(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Lets libhdf5's metadata cache of an open file grow to 32 MiB for its own lifetime: the names of a large
-/// group lie in its heap in no order, and with the limit above each would be read from storage, 64 KiB at a
-/// time. Callers hold a session. Does nothing where libhdf5 refuses.
+/// group lie in its heap in no order, and within the limit of `limit_metadata_cache` each would be read from
+/// storage, 64 KiB at a time. Callers hold a session. Does nothing where libhdf5 refuses.
 class LargeMetadataCache {
  public:
   explicit LargeMetadataCache(hid_t file) H5FEED_REQUIRES(hdf5_mutex);

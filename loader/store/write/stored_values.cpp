@@ -35,7 +35,7 @@ class VariableBytes {
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
-  // As libhdf5 does without such functions: what was read is given back without these properties.
+  // libhdf5 uses malloc and free by default, by which Reclaim gives the memory back.
   static void* take(std::size_t bytes, void* sum) {
     *static_cast<std::uint64_t*>(sum) += bytes;
     return std::malloc(bytes);

@@ -325,7 +325,7 @@ TEST_F(DenseStorage, with_a_tree_of_names_and_no_heap_is_refused) {
   EXPECT_THAT(damage_of_group(), HasSubstr("or a tree alone"));
 }
 
-// With short addresses ids hold them, and no tree has to.
+// Ids have room for short addresses, so that no tree has to list the objects.
 TEST_F(DenseStorage, of_names_whose_addresses_are_in_their_ids_is_accepted) {
   {
     const Hid list(H5Pcreate(H5P_FILE_CREATE)), access(H5Pcreate(H5P_FILE_ACCESS));
