@@ -153,10 +153,9 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
     check_chunk_rank(calls.file(), path, static_cast<std::size_t>(chunk_rank),
                      static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space.get()))));
   }
-  // H5Ocopy of libhdf5 1.10 crashes over damaged values of variable length, and copies a fill value of them
-  // as a place in the heap of the source.
-  const bool rewritten = shape.has_references || H5Tcommitted(type.get()) > 0 ||
-                         (shape.has_variable && missing_filters(plist).empty());
+  // H5Ocopy of libhdf5 1.10 crashes over values of variable length that are damaged or need a filter which it
+  // lacks, and copies a fill value of them as a place in the heap of the source.
+  const bool rewritten = shape.has_references || H5Tcommitted(type.get()) > 0 || shape.has_variable;
   unsigned options = 0;
   if (plist.getLayout() == H5D_CHUNKED) H5Pget_chunk_opts(plist.getId(), &options);
   // H5Ocopy keeps the layout's version; HDF5 1.8 knows versions up to 3.

@@ -221,20 +221,18 @@ void visit_stored_chunks(hid_t dataset, const H5::DSetCreatPropList& plist, std:
   }
 }
 
-// Calls `visit` with the parts of a dataset that have to be read. libhdf5 1.10 cannot read values of variable
-// length that are not stored where a fill value stands for them, in a file that is open for reading; a copy
-// does not store them either.
+// Calls `visit` with the parts of a dataset that have to be read. Values of variable length that are not
+// stored are left out, so that a copy does not store them either; where a fill value stands for them,
+// libhdf5 1.10 cannot read them in a file that is open for reading.
 void visit_boxes(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std::string& path, std::size_t rank,
                  const Extents& extent, const std::function<void(const Box&)>& visit)
     H5FEED_REQUIRES(hdf5_mutex) {
   const H5::DSetCreatPropList plist(
       calls.id(H5Dget_create_plist(dataset), path, "its properties cannot be read").get());
-  H5D_fill_value_t fill = H5D_FILL_VALUE_DEFAULT;
-  H5Pfill_value_defined(plist.getId(), &fill);
-  const bool filled = fill == H5D_FILL_VALUE_USER_DEFINED && value_shape(type, calls, path).has_variable;
-  if (filled && plist.getLayout() == H5D_CHUNKED) {
+  const bool variable = value_shape(type, calls, path).has_variable;
+  if (variable && plist.getLayout() == H5D_CHUNKED) {
     visit_stored_chunks(dataset, plist, rank, extent, visit);
-  } else if (!filled || H5Dget_storage_size(dataset) > 0) {
+  } else if (!variable || H5Dget_storage_size(dataset) > 0) {
     visit({{}, extent});
   }
 }

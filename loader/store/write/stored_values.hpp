@@ -73,7 +73,7 @@ class Reclaim {
 };
 
 /// Reads a dataset in pieces of about 4 MiB, with the parts of variable length, and calls `use` with the
-/// values and the selections for H5Dwrite. Leaves out values of variable length that a fill value stands for.
+/// values and the selections for H5Dwrite. Leaves out values of variable length that are not stored.
 /// Pieces are whole rows in row-major order, of the stored chunks where any are left out. Frees
 /// variable-length parts after each call. Throws FileError and what `use` throws.
 void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std::string& path,
