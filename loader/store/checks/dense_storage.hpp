@@ -19,7 +19,7 @@ namespace h5feed {
 /// Throws FileError if the source cannot be read.
 std::string link_storage_damage(const MetadataBytes& bytes, std::span<const std::byte> info);
 
-/// What `attribute_storage_damage` has to know of the file, and asks of each attribute.
+/// Facts of the file and a check of each attribute, for `attribute_storage_damage`.
 struct AttributeChecks {
   bool may_be_shared = false;  ///< The file has a table of shared messages
   /// Returns what is wrong with an attribute, which is stored as in a message of an object header.

@@ -11,10 +11,10 @@
 
 namespace h5feed {
 
-/// What is wrong with a group that has a link which libhdf5 cannot decode.
+/// Error text for a group in which `read_link_message` cannot read a link.
 inline constexpr const char* kBadLink = "a group has a link that cannot be decoded";
 
-/// What a link leads to.
+/// The part of a link message by which objects of the file are found.
 struct LinkMessage {
   /// Address of the object header that a hard link names; nothing for other links.
   std::optional<std::uint64_t> target;
