@@ -227,7 +227,7 @@ LargeMetadataCache::LargeMetadataCache(hid_t file) : file_(file) {
   if (H5Fget_mdc_config(file_, &before_) < 0) return;
   H5AC_cache_config_t large = before_;
   large.set_initial_size = true;
-  large.initial_size = large.min_size = large.max_size = 32 * kMiB;
+  large.initial_size = large.min_size = large.max_size = 8 * kMiB;
   changed_ = H5Fset_mdc_config(file_, &large) >= 0;
 }
 

@@ -10,7 +10,6 @@
 #include <limits>
 #include <string_view>
 
-#include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_metadata.hpp"
 #include "store/hdf5/hdf5_versions.hpp"
@@ -30,40 +29,21 @@ bool has_relative_sources(hid_t plist) {
   return false;
 }
 
-struct StoredAndNeeded {
-  std::uint64_t stored = 0;
-  std::uint64_t needed = 0;  // By all values, at least
-};
-
-StoredAndNeeded stored_and_needed(const Hdf5Calls& calls, const std::string& path, hid_t dataset,
-                                  const ValueShape& shape) H5FEED_REQUIRES(hdf5_mutex) {
+// Returns how many bytes of a dataset without chunks are stored. Throws unless these are none or all.
+std::uint64_t check_stored_bytes(const Hdf5Calls& calls, const std::string& path, hid_t dataset,
+                                 const ValueShape& shape) H5FEED_REQUIRES(hdf5_mutex) {
   const ScopedId space = calls.id(H5Dget_space(dataset), path, kNoExtent);
   const hssize_t points = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space.get()));
   // In memory, values of variable length and references have other sizes than in the file.
   const std::uint64_t least = shape.has_variable || shape.has_references ? 1 : shape.bytes;
-  StoredAndNeeded bytes{.stored = H5Dget_storage_size(dataset)};
-  if (__builtin_mul_overflow(static_cast<std::uint64_t>(points), least, &bytes.needed))
-    bytes.needed = std::numeric_limits<std::uint64_t>::max();
-  return bytes;
-}
-
-void check_stored_bytes(const Hdf5Calls& calls, const std::string& path, const StoredAndNeeded& bytes) {
+  std::uint64_t needed = 0;
+  if (__builtin_mul_overflow(static_cast<std::uint64_t>(points), least, &needed))
+    needed = std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t stored = H5Dget_storage_size(dataset);
   // Where nothing is stored, all values are the fill value.
-  if (bytes.stored == 0 || bytes.stored >= bytes.needed) return;
+  if (stored == 0 || stored >= needed) return stored;
   throw FileError(fmt::format("{}:{}: {} bytes are stored, its shape needs at least {}; {}", calls.file(),
-                              short_path(path), bytes.stored, bytes.needed, kRestore));
-}
-
-// Returns how many bytes the values of the stored chunks have, at least.
-std::uint64_t bytes_in_chunks(hid_t dataset, const H5::DSetCreatPropList& plist, const ValueShape& shape)
-    H5FEED_REQUIRES(hdf5_mutex) {
-  std::array<hsize_t, H5S_MAX_RANK> chunk = {};
-  const int rank = plist.getChunk(static_cast<int>(chunk.size()), chunk.data());
-  hsize_t chunks = 0;
-  H5Dget_num_chunks(dataset, H5S_ALL, &chunks);
-  std::uint64_t bytes = chunks * (shape.has_variable || shape.has_references ? 1 : shape.bytes);
-  for (int i = 0; i < rank; ++i) bytes *= chunk[static_cast<std::size_t>(i)];
-  return bytes;
+                              short_path(path), stored, needed, kRestore));
 }
 
 // libhdf5 crashes over values that it does not find while it copies them.
@@ -156,23 +136,16 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
   // H5Ocopy of libhdf5 1.10 crashes over values of variable length that are damaged or need a filter which it
   // lacks, and copies a fill value of them as a place in the heap of the source.
   const bool rewritten = shape.has_references || H5Tcommitted(type.get()) > 0 || shape.has_variable;
-  unsigned options = 0;
-  if (plist.getLayout() == H5D_CHUNKED) H5Pget_chunk_opts(plist.getId(), &options);
   // H5Ocopy keeps the layout's version; HDF5 1.8 knows versions up to 3.
   H5D_chunk_index_t index = H5D_CHUNK_IDX_BTREE;
   const bool newer =
       newer_than_1_8 || (plist.getLayout() == H5D_CHUNKED && H5Dget_chunk_index_type(dataset, &index) >= 0 &&
                          index != H5D_CHUNK_IDX_BTREE);
-  const StoredAndNeeded bytes = stored_and_needed(calls, path, dataset, shape);
-  if (plist.getLayout() != H5D_CHUNKED) check_stored_bytes(calls, path, bytes);
-  if (plist.getLayout() == H5D_CONTIGUOUS) check_place(calls, path, dataset, bytes.stored, file_bytes);
-  if (!rewritten && (!newer || plan.latest)) return CopyMethod::verbatim;
-  if (is_sparse(dataset, path)) {
-    calls.refuse(path,
-                 fmt::format("it stores {} for {} of values, and the copy would store all of these; copy the "
-                             "file by h5repack",
-                             format_bytes(bytes.stored), format_bytes(bytes.needed)));
+  if (plist.getLayout() != H5D_CHUNKED) {
+    const std::uint64_t stored = check_stored_bytes(calls, path, dataset, shape);
+    if (plist.getLayout() == H5D_CONTIGUOUS) check_place(calls, path, dataset, stored, file_bytes);
   }
+  if (!rewritten && (!newer || plan.latest)) return CopyMethod::verbatim;
   if (const auto missing = missing_filters(plist); !missing.empty()) {
     calls.refuse(path,
                  fmt::format("copying it needs filter {} ({}), which libhdf5 does not find; install its "
@@ -180,17 +153,6 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
                              missing.front().id, missing.front().name));
   }
   return CopyMethod::by_values;
-}
-
-bool CopySide::is_sparse(hid_t dataset, const std::string& path) const {
-  const ScopedId type = calls.id(H5Dget_type(dataset), path, kNoType);
-  const ValueShape shape = value_shape(type.get(), calls, path);
-  const StoredAndNeeded bytes = stored_and_needed(calls, path, dataset, shape);
-  // Some filters make more of one byte.
-  constexpr std::uint64_t kMostPerStored = 1100, kSmall = kGiB;
-  if (bytes.needed <= kSmall || bytes.needed / kMostPerStored <= bytes.stored) return false;
-  const H5::DSetCreatPropList plist(calls.id(H5Dget_create_plist(dataset), path, kNoProperties).get());
-  return plist.getLayout() != H5D_CHUNKED || bytes_in_chunks(dataset, plist, shape) < bytes.needed / 2;
 }
 
 void CopySide::check_references(const ValueShape& shape, std::byte* values, std::size_t elements,
@@ -230,6 +192,18 @@ void with_attribute(const Hdf5Calls& calls, hid_t attribute, const std::string& 
   calls.done(H5Aread(attribute, type.get(), values.data()), holder, "its value cannot be read");
   const Reclaim reclaim(type.get(), space.get(), values.data());
   use(type.get(), space.get(), shape, values, elements);
+}
+
+void with_fill_value(const Hdf5Calls& calls, const H5::DSetCreatPropList& plist, hid_t type,
+                     const std::string& path, const std::function<void(std::span<std::byte> value)>& use) {
+  H5D_fill_value_t defined = H5D_FILL_VALUE_DEFAULT;
+  calls.done(H5Pfill_value_defined(plist.getId(), &defined), path, kNoProperties);
+  if (defined != H5D_FILL_VALUE_USER_DEFINED) return;
+  std::vector<std::byte> value(H5Tget_size(type));
+  calls.done(H5Pget_fill_value(plist.getId(), type, value.data()), path, "its fill value cannot be read");
+  const ScopedId one = calls.id(H5Screate(H5S_SCALAR), path, kNoExtent);
+  const Reclaim reclaim(type, one.get(), value.data());
+  use(value);
 }
 
 bool null_region(const std::byte* value) noexcept {

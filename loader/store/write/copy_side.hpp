@@ -74,10 +74,6 @@ struct CopySide {
   void check_references(const ValueShape& shape, std::byte* values, std::size_t elements,
                         const std::string& holder) const H5FEED_REQUIRES(hdf5_mutex);
 
-  /// Returns whether a dataset has more than 1 GiB of values, of which it stores the least part: to write or
-  /// to read all would take long, and the file need not be large.
-  bool is_sparse(hid_t dataset, const std::string& path) const H5FEED_REQUIRES(hdf5_mutex);
-
   /// Returns how a dataset is copied. Throws DatasetError if it cannot be copied, and FileError if its values
   /// lie outside the file.
   CopyMethod method_of(const TreeObject& object, hid_t dataset, const CopyPlan& plan) const
@@ -95,6 +91,12 @@ std::vector<FilterSpec> missing_filters(const H5::DSetCreatPropList& plist);
 void with_attribute(const Hdf5Calls& calls, hid_t attribute, const std::string& holder,
                     const std::function<void(hid_t type, hid_t space, const ValueShape& shape,
                                              std::span<std::byte> values, std::size_t elements)>& use)
+    H5FEED_REQUIRES(hdf5_mutex);
+
+/// Calls `use` with the fill value of a dataset if it has one of its own, which is freed when it returns. Throws
+/// FileError and what `use` throws.
+void with_fill_value(const Hdf5Calls& calls, const H5::DSetCreatPropList& plist, hid_t type,
+                     const std::string& path, const std::function<void(std::span<std::byte> value)>& use)
     H5FEED_REQUIRES(hdf5_mutex);
 
 /// Calls `work` in a new Hdf5Session. Throws what it throws, and FileError for an H5::Exception, which only

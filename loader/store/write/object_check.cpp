@@ -80,7 +80,7 @@ void rehearse_copy(const H5File& source, const CopyPlan& plan) {
         if (!read || !(shape.has_variable || shape.has_references)) continue;
         const H5::DSetCreatPropList plist(
             side.calls.id(H5Dget_create_plist(id.get()), object.path, kNoProperties).get());
-        if (!missing_filters(plist).empty() || side.is_sparse(id.get(), object.path)) continue;
+        if (!missing_filters(plist).empty()) continue;
         read_in_pieces(id.get(), type.get(), side.calls, object.path,
                        [&](std::span<std::byte>, std::size_t, hid_t, hid_t) { stop_in_time(); });
       }
@@ -131,12 +131,11 @@ void visit_values(const H5File& file, const CopyPlan& plan,
           side.calls.id(H5Dget_create_plist(id.get()), object.path, kNoProperties).get());
       // Values that libhdf5 cannot decode were copied verbatim.
       if (!missing_filters(plist).empty()) continue;
-      if (side.is_sparse(id.get(), object.path)) {
-        put_text(fmt::format("stored bytes: {}", H5Dget_storage_size(id.get())));
-        continue;
-      }
       const ScopedId type = side.calls.id(H5Dget_type(id.get()), object.path, kNoType);
       const ValueShape shape = value_shape(type.get(), side.calls, object.path);
+      with_fill_value(side.calls, plist, type.get(), object.path,
+                      [&](std::span<std::byte> value)
+                          H5FEED_REQUIRES(hdf5_mutex) { put_elements(shape, value, 1, object.path); });
       read_in_pieces(id.get(), type.get(), side.calls, object.path,
                      [&](std::span<std::byte> values, std::size_t elements, hid_t, hid_t)
                          H5FEED_REQUIRES(hdf5_mutex) { put_elements(shape, values, elements, object.path); });

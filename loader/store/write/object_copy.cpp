@@ -213,20 +213,19 @@ class ObjectCopy {
       const int rank = from.getChunk(static_cast<int>(chunk.size()), chunk.data());
       same.chunk_shape.assign(chunk.begin(), chunk.begin() + rank);
       same.filters = read_filters(from);
+      // HDF5 1.8 cannot read them.
+      unsigned options = 0;
+      H5Pget_chunk_opts(from.getId(), &options);
+      same.unfiltered_edge_chunks = plan_.latest && (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
     }
     const CopiedStorage& wanted = storage == nullptr ? same : *storage;
     const H5::DSetCreatPropList plist;
     H5D_fill_value_t defined = H5D_FILL_VALUE_DEFAULT;
     calls_.done(H5Pfill_value_defined(from.getId(), &defined), path, kNoProperties);
-    if (defined == H5D_FILL_VALUE_USER_DEFINED) {
-      std::vector<std::byte> fill(H5Tget_size(type));
-      calls_.done(H5Pget_fill_value(from.getId(), type, fill.data()), path, "its fill value cannot be read");
-      const ScopedId one = calls_.id(H5Screate(H5S_SCALAR), path, kNoExtent);
-      const Reclaim reclaim(type, one.get(), fill.data());
-      calls_.done(H5Pset_fill_value(plist.getId(), type, fill.data()), path, "its fill value cannot be kept");
-    } else if (defined == H5D_FILL_VALUE_UNDEFINED) {
-      H5Pset_fill_value(plist.getId(), type, nullptr);
-    }
+    if (defined == H5D_FILL_VALUE_UNDEFINED) H5Pset_fill_value(plist.getId(), type, nullptr);
+    with_fill_value(calls_, from, type, path, [&](std::span<std::byte> value) {
+      calls_.done(H5Pset_fill_value(plist.getId(), type, value.data()), path, "its fill value cannot be kept");
+    });
     H5D_fill_time_t fill_time = H5D_FILL_TIME_IFSET;
     unsigned order = 0, most_compact = 0, least_dense = 0;
     hbool_t times = false;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/byte_units.hpp"
@@ -195,46 +196,104 @@ namespace {
 
 using Extents = std::array<hsize_t, H5S_MAX_RANK>;
 
+constexpr const char* kNoChunks = "its chunks cannot be listed";
+
 // A part of a dataset: where it begins, and how large it is.
 struct Box {
   Extents start = {};
   Extents count = {};
 };
 
-// Calls `visit` with the stored chunks of a dataset, within its extent, in row-major order.
-void visit_stored_chunks(hid_t dataset, const H5::DSetCreatPropList& plist, std::size_t rank,
-                         const Extents& extent, const std::function<void(const Box&)>& visit)
-    H5FEED_REQUIRES(hdf5_mutex) {
+// A dataset that is read, with its chunk grid.
+struct Chunked {
+  hid_t dataset;
+  hid_t space;
+  std::size_t rank;
+  const Extents& extent;
   Extents chunk = {};
-  plist.getChunk(static_cast<int>(rank), chunk.data());
-  for (Box box; box.start[0] < extent[0];) {
-    hsize_t stored = 0;
-    if (H5Dget_chunk_storage_size(dataset, box.start.data(), &stored) >= 0 && stored > 0) {
-      for (std::size_t i = 0; i < rank; ++i) box.count[i] = std::min(chunk[i], extent[i] - box.start[i]);
-      visit(box);
-    }
-    for (std::size_t i = rank; i-- > 0;) {
-      box.start[i] += chunk[i];
-      if (box.start[i] < extent[i] || i == 0) break;
-      box.start[i] = 0;
+  hsize_t stored = 0;     // Chunks
+  hsize_t positions = 1;  // Of chunks, stored or not; the most that the type holds where there are more
+};
+
+Chunked chunked(hid_t dataset, hid_t space, const H5::DSetCreatPropList& plist, std::size_t rank,
+                const Extents& extent, const Hdf5Calls& calls, const std::string& path)
+    H5FEED_REQUIRES(hdf5_mutex) {
+  Chunked all{.dataset = dataset, .space = space, .rank = rank, .extent = extent};
+  plist.getChunk(static_cast<int>(rank), all.chunk.data());
+  calls.done(H5Dget_num_chunks(dataset, space, &all.stored), path, kNoChunks);
+  for (std::size_t i = 0; i < rank; ++i) {
+    const hsize_t along = extent[i] / all.chunk[i] + (extent[i] % all.chunk[i] == 0 ? 0 : 1);
+    if (__builtin_mul_overflow(all.positions, along, &all.positions))
+      all.positions = std::numeric_limits<hsize_t>::max();
+  }
+  return all;
+}
+
+// The chunk that begins at `start`, within the extent.
+Box box_at(const Extents& start, const Chunked& all) {
+  Box box{start, {}};
+  for (std::size_t i = 0; i < all.rank; ++i)
+    box.count[i] = std::min(all.chunk[i], all.extent[i] - start[i]);
+  return box;
+}
+
+// Calls `visit` with the stored chunks, asking libhdf5 for each place where one may be.
+void visit_positions(const Chunked& all, const std::function<void(const Box&)>& visit)
+    H5FEED_REQUIRES(hdf5_mutex) {
+  for (Extents start = {}; start[0] < all.extent[0];) {
+    hsize_t stored_bytes = 0;
+    if (H5Dget_chunk_storage_size(all.dataset, start.data(), &stored_bytes) >= 0 && stored_bytes > 0)
+      visit(box_at(start, all));
+    for (std::size_t i = all.rank; i-- > 0;) {
+      start[i] += all.chunk[i];
+      if (start[i] < all.extent[i] || i == 0) break;
+      start[i] = 0;
     }
   }
 }
 
-// Calls `visit` with the parts of a dataset that have to be read. Values of variable length that are not
-// stored are left out, so that a copy does not store them either; where a fill value stands for them,
-// libhdf5 1.10 cannot read them in a file that is open for reading.
-void visit_boxes(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std::string& path, std::size_t rank,
-                 const Extents& extent, const std::function<void(const Box&)>& visit)
+// Calls `visit` with the stored chunks, asking libhdf5 for each. An old library may have left some outside
+// the extent.
+void visit_entries(const Chunked& all, const Hdf5Calls& calls, const std::string& path,
+                   const std::function<void(const Box&)>& visit) H5FEED_REQUIRES(hdf5_mutex) {
+  std::vector<Extents> starts;
+  for (hsize_t i = 0; i < all.stored; ++i) {
+    Extents start = {};
+    unsigned filter_mask = 0;
+    haddr_t address = 0;
+    hsize_t bytes = 0;
+    calls.done(
+        H5Dget_chunk_info(all.dataset, all.space, i, start.data(), &filter_mask, &address, &bytes), path,
+        kNoChunks);
+    bool within = true;
+    for (std::size_t d = 0; d < all.rank; ++d) within = within && start[d] < all.extent[d];
+    if (within) starts.push_back(start);
+  }
+  std::ranges::sort(starts);
+  for (const Extents& start : starts) visit(box_at(start, all));
+}
+
+// Calls `visit` with the parts of a dataset that are stored, in row-major order. The rest is left out, so that
+// a copy does not store it either; where a fill value stands for values of variable length, libhdf5 1.10
+// cannot read them in a file that is open for reading.
+void visit_boxes(hid_t dataset, hid_t space, hid_t type, const Hdf5Calls& calls, const std::string& path,
+                 std::size_t rank, const Extents& extent, const std::function<void(const Box&)>& visit)
     H5FEED_REQUIRES(hdf5_mutex) {
   const H5::DSetCreatPropList plist(
       calls.id(H5Dget_create_plist(dataset), path, "its properties cannot be read").get());
-  const bool variable = value_shape(type, calls, path).has_variable;
-  if (variable && plist.getLayout() == H5D_CHUNKED) {
-    visit_stored_chunks(dataset, plist, rank, extent, visit);
-  } else if (!variable || H5Dget_storage_size(dataset) > 0) {
-    visit({{}, extent});
+  if (plist.getLayout() != H5D_CHUNKED) {
+    if (H5Dget_storage_size(dataset) > 0) visit({{}, extent});
+    return;
   }
+  const Chunked all = chunked(dataset, space, plist, rank, extent, calls, path);
+  if (all.stored == all.positions && !value_shape(type, calls, path).has_variable) {
+    visit({{}, extent});
+    return;
+  }
+  // For each entry libhdf5 goes over those before it, which is about this much faster than to look for one.
+  constexpr hsize_t kEntriesPerLookup = 64;
+  const bool few = all.stored == 0 || all.stored / kEntriesPerLookup < all.positions / all.stored;
+  few ? visit_entries(all, calls, path, visit) : visit_positions(all, visit);
 }
 
 }  // namespace
@@ -253,7 +312,9 @@ void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std
   VariableBytes variable;
   // Few at first, until it is known how large what they refer to is.
   std::size_t next_elements = kFirstElements;
-  visit_boxes(dataset, type, calls, path, rank, extent, [&](const Box& box) H5FEED_REQUIRES(hdf5_mutex) {
+  // The selection in the space that pieces use changes while the chunks are visited.
+  const ScopedId whole = calls.id(H5Scopy(file_space.get()), path, "its extent cannot be read");
+  const auto read_box = [&](const Box& box) H5FEED_REQUIRES(hdf5_mutex) {
     std::size_t row_elements = 1;
     for (std::size_t i = 1; i < rank; ++i) row_elements *= static_cast<std::size_t>(box.count[i]);
     for (hsize_t first = 0, count = 0; first < box.count[0]; first += count) {
@@ -280,7 +341,8 @@ void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std
       constexpr std::size_t kFastestGrowth = 4;
       next_elements = std::min<std::size_t>(kPieceBytes / bytes_each, kFastestGrowth * elements);
     }
-  });
+  };
+  visit_boxes(dataset, whole.get(), type, calls, path, rank, extent, read_box);
 }
 
 }  // namespace h5feed

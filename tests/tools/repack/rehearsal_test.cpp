@@ -61,20 +61,6 @@ TEST_F(RepackRehearsal, reads_values_of_variable_length_before_anything_is_writt
   EXPECT_THAT(refusal(), AllOf(StartsWith("a.h5:/texts: its values cannot be read: "), HasSubstr("restore")));
 }
 
-TEST_F(RepackRehearsal, does_not_store_what_a_sparse_dataset_leaves_out) {
-  {
-    H5TestFile file(path());
-    add_images(file);
-    file.create(
-        {.path = "links", .file_type = H5T_STD_REF_OBJ, .shape = {std::uint64_t{1} << 40}, .chunk = {16}});
-    hobj_ref_t target = 0;
-    require(H5Rcreate(&target, file.id(), "/images", H5R_OBJECT, -1), "H5Rcreate");
-    file.write_box("links", std::array<std::uint64_t, 1>{0}, std::array<std::uint64_t, 1>{1},
-                   std::as_bytes(std::span(&target, 1)));
-  }
-  EXPECT_THAT(refusal(), AllOf(StartsWith("a.h5:/links: it stores 128 B for "), HasSubstr("by h5repack")));
-}
-
 TEST_F(RepackRehearsal, does_not_copy_texts_that_are_not_all_stored) {
   {
     H5TestFile file(path());
