@@ -17,9 +17,11 @@ static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler"
 
 std::atomic<int> unfinished_outputs{0};
 
-extern "C" void note_signal(int signal) {
+// A signal that the process above passes on may have come from the terminal as well, which is not twice.
+extern "C" void note_signal(int signal, siginfo_t* info, void*) {
   const bool again = noted_signal.exchange(signal, std::memory_order_relaxed) != 0;
-  if (!again || unfinished_outputs.load(std::memory_order_relaxed) > 0) return;
+  const bool passed_on = info->si_code == SI_QUEUE && info->si_pid == ::getppid();
+  if (!again || passed_on || unfinished_outputs.load(std::memory_order_relaxed) > 0) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -29,8 +31,8 @@ extern "C" void note_signal(int signal) {
 void catch_interrupts() {
   set_stop_check(check_interrupted);
   struct sigaction action {};
-  action.sa_handler = note_signal;
-  action.sa_flags = 0;  // no SA_RESTART: blocking calls return EINTR
+  action.sa_sigaction = note_signal;
+  action.sa_flags = SA_SIGINFO;  // no SA_RESTART: blocking calls return EINTR
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     // A signal that the caller had ignored (nohup) stays ignored.

@@ -6,13 +6,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
+#include "base/files/temporary_file.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
 #include "store/write/h5_writer.hpp"
@@ -20,6 +24,7 @@
 #include "store/write/staged_file.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
+#include "tools/program/crash_guard.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
@@ -67,10 +72,24 @@ void return_freed_memory() {
   ::mallopt(M_ARENA_MAX, 2);
 }
 
-int repack(const RepackArguments& arguments) {
+// After the process that repacks was ended by a signal.
+[[noreturn]] void throw_crashed(const RepackArguments& arguments, int signal) {
+  remove_abandoned_temporaries(arguments.out, LeftBy::ended_child);
+  if (signal == SIGKILL) {
+    throw FileError(
+        fmt::format("{}: repacking it was killed (SIGKILL), as the kernel does when memory ends; free some, "
+                    "or give a smaller --memory; {} was not written",
+                    arguments.in, arguments.out));
+  }
+  throw FileError(
+      fmt::format("{}: repacking it crashed ({}), as libhdf5 does over damaged files; restore the file from "
+                  "a good copy, or report it with "
+                  "this file; {} was not written",
+                  arguments.in, ::strsignal(signal), arguments.out));
+}
+
+int repack_here(const RepackArguments& arguments) {
   const Clock::time_point start = Clock::now();
-  check_arguments(arguments);
-  if (in_parts(arguments)) part_choice(arguments);  // refuses wrong numbers before anything is read
   return_freed_memory();
   RepackSettings settings = make_settings(arguments);
   check_places(arguments);
@@ -126,6 +145,13 @@ int repack(const RepackArguments& arguments) {
   print(arguments.json ? json_text(repack_json(jobs, arguments, estimate, file_bytes, seconds()))
                        : result_text(jobs, arguments, file_bytes, seconds()));
   return kDone;
+}
+
+int repack(const RepackArguments& arguments) {
+  check_arguments(arguments);
+  if (in_parts(arguments)) part_choice(arguments);  // refuses wrong numbers before anything is read
+  const std::optional<int> code = go_on_in_child([&](int signal) { throw_crashed(arguments, signal); });
+  return code ? *code : repack_here(arguments);
 }
 
 constexpr const char* kRepackFooter =

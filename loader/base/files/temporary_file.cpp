@@ -25,8 +25,6 @@ namespace h5feed {
 namespace {
 
 constexpr std::size_t kDigits = 12;
-// Between the creation of a file and hold_temporary, which comes within microseconds, nothing holds it.
-constexpr std::time_t kYoungestSeconds = 1;
 
 std::string prefix_of(const std::filesystem::path& target) {
   return fmt::format(".{}.tmp-", target.filename().string());
@@ -56,12 +54,13 @@ bool lock_whole(int fd) noexcept {
   return ::fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-void remove_unless_held(const std::filesystem::path& file) noexcept {
+void remove_unless_held(const std::filesystem::path& file, LeftBy left_by) noexcept {
   const FileDescriptor fd(::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return;
   const bool own = S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
-  if (!own || ::time(nullptr) - status.st_mtim.tv_sec <= kYoungestSeconds) return;
+  const bool young = ::time(nullptr) - status.st_mtim.tv_sec <= 1;
+  if (!own || (young && left_by == LeftBy::any_process)) return;
   if (lock_whole(fd.get())) ::unlink(file.c_str());
 }
 
@@ -78,7 +77,7 @@ void hold_temporary(int fd, const std::filesystem::path& file) noexcept {
   if (is_of_this_machine(file)) lock_whole(fd);
 }
 
-void remove_abandoned_temporaries(const std::filesystem::path& target) noexcept {
+void remove_abandoned_temporaries(const std::filesystem::path& target, LeftBy left_by) noexcept {
   try {
     const std::filesystem::path folder = folder_of(target);
     const std::string prefix = prefix_of(target);
@@ -88,7 +87,8 @@ void remove_abandoned_temporaries(const std::filesystem::path& target) noexcept 
          entry.increment(error)) {
       if (is_temporary(entry->path().filename().string(), prefix)) found.push_back(entry->path());
     }
-    if (!found.empty() && is_of_this_machine(folder)) std::ranges::for_each(found, remove_unless_held);
+    if (found.empty() || !is_of_this_machine(folder)) return;
+    for (const std::filesystem::path& file : found) remove_unless_held(file, left_by);
   } catch (const std::exception&) {  // no memory for the names: a later process removes them
   }
 }

@@ -3,6 +3,7 @@
 // left.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
 namespace h5feed {
@@ -18,9 +19,17 @@ std::filesystem::path temporary_beside(const std::filesystem::path& target);
 /// machine alone: over a network they would. Thread-safe.
 void hold_temporary(int fd, const std::filesystem::path& file) noexcept;
 
-/// Removes temporary files of `target` (`temporary_beside`) that belong to this user, were last written at
-/// least a second ago and are held by no process. Leaves what lies on a file system that another machine may
-/// write to. Errors are ignored. Thread-safe. Blocks while the folder is listed.
-void remove_abandoned_temporaries(const std::filesystem::path& target) noexcept;
+/// Who may have left the temporary files that are to be removed.
+enum class LeftBy : std::uint8_t {
+  any_process,  ///< Leaves those of the last second: after creating a file, a process takes microseconds to
+                ///< hold it
+  ended_child   ///< Takes these, too
+};
+
+/// Removes temporary files of `target` (`temporary_beside`) that belong to this user and are held by no
+/// process. Leaves what lies on a file system that another machine may write to. Errors are ignored.
+/// Thread-safe. Blocks while the folder is listed.
+void remove_abandoned_temporaries(const std::filesystem::path& target,
+                                  LeftBy left_by = LeftBy::any_process) noexcept;
 
 }  // namespace h5feed

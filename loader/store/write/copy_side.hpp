@@ -93,8 +93,8 @@ void with_attribute(const Hdf5Calls& calls, hid_t attribute, const std::string& 
                                              std::span<std::byte> values, std::size_t elements)>& use)
     H5FEED_REQUIRES(hdf5_mutex);
 
-/// Calls `use` with the fill value of a dataset if it has one of its own, which is freed when it returns. Throws
-/// FileError and what `use` throws.
+/// Calls `use` with the fill value of a dataset if it has one of its own, which is freed when it returns.
+/// Throws FileError and what `use` throws.
 void with_fill_value(const Hdf5Calls& calls, const H5::DSetCreatPropList& plist, hid_t type,
                      const std::string& path, const std::function<void(std::span<std::byte> value)>& use)
     H5FEED_REQUIRES(hdf5_mutex);

@@ -224,7 +224,8 @@ class ObjectCopy {
     calls_.done(H5Pfill_value_defined(from.getId(), &defined), path, kNoProperties);
     if (defined == H5D_FILL_VALUE_UNDEFINED) H5Pset_fill_value(plist.getId(), type, nullptr);
     with_fill_value(calls_, from, type, path, [&](std::span<std::byte> value) {
-      calls_.done(H5Pset_fill_value(plist.getId(), type, value.data()), path, "its fill value cannot be kept");
+      calls_.done(H5Pset_fill_value(plist.getId(), type, value.data()), path,
+                  "its fill value cannot be kept");
     });
     H5D_fill_time_t fill_time = H5D_FILL_TIME_IFSET;
     unsigned order = 0, most_compact = 0, least_dense = 0;

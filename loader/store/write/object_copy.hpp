@@ -49,8 +49,8 @@ std::vector<std::uint64_t> object_numbers(const H5File& file, const std::vector<
 /// Throws DatasetError, naming the object, if something in `source` cannot be copied faithfully: links and
 /// references of unknown kinds, references to objects outside the file's tree, region references into
 /// datasets whose rows move, virtual datasets in a file that HDF5 1.8 must be able to read, values that need
-/// a filter which libhdf5 lacks. Writes nothing. Holds the HDF5 mutex. Throws FileError if libhdf5 fails, or if a dataset stores fewer bytes than
-/// its shape needs.
+/// a filter which libhdf5 lacks. Writes nothing. Holds the HDF5 mutex. Throws FileError if libhdf5 fails, or
+/// if a dataset stores fewer bytes than its shape needs.
 void check_copyable(const H5File& source, const CopyPlan& plan);
 
 /// Does what `check_copyable` does, and reads the values of variable length and references that a copy reads,
@@ -69,9 +69,9 @@ void copy_objects(const H5File& source, H5Writer& writer, const CopyPlan& plan,
                   const std::function<void()>& proceed);
 
 /// Calls `update`, object by object, with bytes that are equal for a faithful copy: names and targets of
-/// links, attributes, and fill values and stored values of datasets that the caller does not fill. A reference is
-/// represented by the path of its object. Values that libhdf5 has no filter for are left out. Holds the HDF5
-/// mutex. Throws FileError.
+/// links, attributes, and fill values and stored values of datasets that the caller does not fill. A
+/// reference is represented by the path of its object. Values that libhdf5 has no filter for are left out.
+/// Holds the HDF5 mutex. Throws FileError.
 void visit_values(const H5File& file, const CopyPlan& plan,
                   const std::function<void(const std::string& object, std::span<const std::byte>)>& update);
 

@@ -232,8 +232,7 @@ Chunked chunked(hid_t dataset, hid_t space, const H5::DSetCreatPropList& plist, 
 // The chunk that begins at `start`, within the extent.
 Box box_at(const Extents& start, const Chunked& all) {
   Box box{start, {}};
-  for (std::size_t i = 0; i < all.rank; ++i)
-    box.count[i] = std::min(all.chunk[i], all.extent[i] - start[i]);
+  for (std::size_t i = 0; i < all.rank; ++i) box.count[i] = std::min(all.chunk[i], all.extent[i] - start[i]);
   return box;
 }
 
@@ -262,9 +261,8 @@ void visit_entries(const Chunked& all, const Hdf5Calls& calls, const std::string
     unsigned filter_mask = 0;
     haddr_t address = 0;
     hsize_t bytes = 0;
-    calls.done(
-        H5Dget_chunk_info(all.dataset, all.space, i, start.data(), &filter_mask, &address, &bytes), path,
-        kNoChunks);
+    calls.done(H5Dget_chunk_info(all.dataset, all.space, i, start.data(), &filter_mask, &address, &bytes),
+               path, kNoChunks);
     bool within = true;
     for (std::size_t d = 0; d < all.rank; ++d) within = within && start[d] < all.extent[d];
     if (within) starts.push_back(start);
@@ -273,8 +271,8 @@ void visit_entries(const Chunked& all, const Hdf5Calls& calls, const std::string
   for (const Extents& start : starts) visit(box_at(start, all));
 }
 
-// Calls `visit` with the parts of a dataset that are stored, in row-major order. The rest is left out, so that
-// a copy does not store it either; where a fill value stands for values of variable length, libhdf5 1.10
+// Calls `visit` with the parts of a dataset that are stored, in row-major order. The rest is left out, so
+// that a copy does not store it either; where a fill value stands for values of variable length, libhdf5 1.10
 // cannot read them in a file that is open for reading.
 void visit_boxes(hid_t dataset, hid_t space, hid_t type, const Hdf5Calls& calls, const std::string& path,
                  std::size_t rank, const Extents& extent, const std::function<void(const Box&)>& visit)

@@ -73,9 +73,9 @@ class Reclaim {
 };
 
 /// Reads a dataset in pieces of about 4 MiB, with the parts of variable length, and calls `use` with the
-/// values and the selections for H5Dwrite. Leaves out what is not stored, and calls `use` never if that is all.
-/// Pieces are whole rows in row-major order, of the stored chunks where any are left out or values are of
-/// variable length. Frees variable-length parts after each call. Throws FileError and what `use` throws.
+/// values and the selections for H5Dwrite. Leaves out what is not stored, and calls `use` never if that is
+/// all. Pieces are whole rows in row-major order, of the stored chunks where any are left out or values are
+/// of variable length. Frees variable-length parts after each call. Throws FileError and what `use` throws.
 void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std::string& path,
                     const std::function<void(std::span<std::byte> values, std::size_t elements,
                                              hid_t memory_space, hid_t file_space)>& use)

@@ -22,6 +22,7 @@
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
+#include "tools/program/process_tree.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -193,6 +194,40 @@ TEST(Repack, leaves_nothing_when_interrupted) {
     EXPECT_EQ(result.exit_code, signal == SIGINT ? 1 : -1);
     EXPECT_EQ(result.signal, signal == SIGINT ? 0 : signal);
     EXPECT_THAT(result.err, ::testing::EndsWith("\ninterrupted\n"));
+    EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
+  }
+}
+
+// The process that repacks, which is the child of the one that the user started; 0 if there is none.
+pid_t child_of(pid_t process) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto stat = cli::process_stat(std::stoi(name));
+    if (stat && stat->parent == process) return stat->pid;
+  }
+  return 0;
+}
+
+TEST(Repack, ends_with_an_error_when_its_work_crashes) {
+  const TempDir dir;
+  generate(dir, "2000");
+  for (const int signal : {SIGSEGV, SIGKILL}) {
+    ProgramResult result;
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      Program program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "1", "--jobs", "1"});
+      program.wait_for_stderr_line();  // it begins to write now
+      const pid_t child = child_of(program.pid());
+      if (child > 0) ::kill(child, signal);
+      result = program.wait();
+      if (result.exit_code != 0 || !std::filesystem::remove(dir / "b.h5")) break;
+    }
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err,
+                HasSubstr(signal == SIGKILL
+                              ? "a.h5: repacking it was killed (SIGKILL), as the kernel does when memory"
+                              : "a.h5: repacking it crashed (Segmentation fault), as libhdf5 does"));
+    EXPECT_THAT(result.err, ::testing::EndsWith("; b.h5 was not written\n"));
     EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
   }
 }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/program/crash_guard.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+
+#include "base/files/file_descriptor.hpp"
+#include "h5feed/error.hpp"
+#include "tools/program/interrupt.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+constexpr int kPassOnMilliseconds = 100;
+
+[[noreturn]] void fail_to_start(int code) {
+  throw Error(
+      fmt::format("the process that does the work cannot be started ({}); check process and memory limits",
+                  std::strerror(code)));
+}
+
+// Waits until the child has ended, whose end of the pipe is then closed. The first signal is marked as one
+// that is passed on, since a terminal sends it to the child as well; each after it is meant to end the child
+// at once.
+void wait_for(pid_t child, int pipe) {
+  for (int passed_on = 0;;) {
+    if (const int signal = take_noted_signal(); signal != 0)
+      passed_on++ == 0 ? ::sigqueue(child, signal, {}) : ::kill(child, signal);
+    pollfd ended{.fd = pipe, .events = POLLIN, .revents = 0};
+    if (::poll(&ended, 1, kPassOnMilliseconds) > 0) return;
+  }
+}
+
+}  // namespace
+
+std::optional<int> go_on_in_child(const std::function<void(int signal)>& crashed) {
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_to_start(errno);
+  const FileDescriptor from(ends[0]);
+  const int to = ends[1];  // Open in the child until that has ended
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  const int error = errno;
+  if (child != 0) ::close(to);
+  if (child < 0) fail_to_start(error);
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    return std::nullopt;
+  }
+  wait_for(child, from.get());
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  const int signal = WTERMSIG(status);
+  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) end_by_signal(signal);
+  crashed(signal);
+  return EXIT_FAILURE;
+}
+
+}  // namespace h5feed::cli
