@@ -140,7 +140,7 @@ class Results {
   std::string warnings_;
 };
 
-// Tells whether the rows have appended anything to an epoch_log.
+// Tells whether the rows have appended to an epoch_log what they measured.
 class EpochLogGrowth {
  public:
   explicit EpochLogGrowth(std::filesystem::path file) : file_(std::move(file)), before_(bytes()) {}
@@ -149,19 +149,21 @@ class EpochLogGrowth {
   /// Returns `grown` also for what is no regular file.
   Outcome outcome() const {
     std::error_code error;
-    if (!std::filesystem::is_regular_file(file_, error) || bytes() != before_) return Outcome::grown;
+    if (!std::filesystem::is_regular_file(file_, error)) return Outcome::grown;
     constexpr std::uintmax_t kLongestLine = 4096;
     const std::filesystem::space_info space = std::filesystem::space(file_, error);
-    return !error && space.available < kLongestLine ? Outcome::disk_full : Outcome::no_epoch;
+    if (!error && space.available < kLongestLine) return Outcome::disk_full;
+    return bytes() == before_ ? Outcome::no_epoch : Outcome::grown;
   }
 
-  /// Returns a line that says why the log has not grown; empty if it has.
+  /// Returns a line that says what the log lacks, and why; empty if nothing.
   std::string note(Outcome outcome) const {
     if (outcome == Outcome::grown) return {};
-    return fmt::format("{} got no line: {}\n", printable(file_.string()),
-                       outcome == Outcome::disk_full
-                           ? "no space is left there"
-                           : "no epoch was measured to its end; give a longer --time-budget");
+    return fmt::format("{} {}\n", printable(file_.string()),
+                       outcome == Outcome::no_epoch
+                           ? "got no line: no epoch was measured to its end; give a longer --time-budget"
+                       : bytes() == before_ ? "got no line: no space is left there"
+                                            : "may lack lines: no space is left there");
   }
 
  private:
