@@ -88,11 +88,11 @@ function(h5feed_share_precompiled_headers target holder)
   endif()
 endfunction()
 
-# h5feed_compile_together(TARGET): with H5FEED_COMPILE_TOGETHER, and under a sanitizer, compiles eight sources
+# h5feed_compile_together(TARGET): with H5FEED_COMPILE_TOGETHER, and under a sanitizer, compiles sixteen sources
 # at a time, since most of their build time is in shared headers. Other presets compile each source alone.
 function(h5feed_compile_together target)
   if(H5FEED_SANITIZE OR H5FEED_COMPILE_TOGETHER)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
       # GCC takes the sources that are compiled together for headers, whose anonymous namespaces it warns of.
       target_compile_options(${target} PRIVATE -Wno-subobject-linkage)

@@ -16,7 +16,7 @@ namespace h5feed {
 namespace {
 
 // Callbacks run within libhdf5's C code, which no exception may cross.
-herr_t keep_link(hid_t, const char* name, const LinkInfo* info, void* links) noexcept {
+herr_t keep_whole_link(hid_t, const char* name, const LinkInfo* info, void* links) noexcept {
   try {
     static_cast<std::vector<TreeLink>*>(links)->push_back(
         {.name = name,
@@ -62,7 +62,7 @@ std::vector<TreeLink> read_links(hid_t group, const Hdf5Calls& calls, const std:
   unsigned order = 0;
   calls.done(H5Pget_link_creation_order(plist.get(), &order), path, "its properties cannot be read");
   std::vector<TreeLink> links;
-  calls.done(visit_links(group, keep_link, &links), path, "its links cannot be listed");
+  calls.done(visit_links(group, keep_whole_link, &links), path, "its links cannot be listed");
   sort_as_created(links, order);
   for (TreeLink& link : links) {
     if (link.type == H5L_TYPE_HARD) continue;

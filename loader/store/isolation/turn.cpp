@@ -23,22 +23,23 @@ namespace {
 thread_local int held = 0;
 
 // The lock of the thread that forks: the new process then finds the mutex free.
-std::unique_ptr<MutexLock> fork_lock;
+std::unique_ptr<MutexLock> turn_fork_lock;
 
-void before_fork() {
+void before_turn_fork() {
   auto lock = std::make_unique<MutexLock>(isolation_mutex);
-  fork_lock = std::move(lock);
+  turn_fork_lock = std::move(lock);
 }
 
-void after_fork() { const auto lock = std::move(fork_lock); }
+void after_turn_fork() { const auto lock = std::move(turn_fork_lock); }
 
-void after_fork_in_child() {
+void after_turn_fork_in_child() {
   held = 0;
-  after_fork();
+  after_turn_fork();
 }
 
 // Registered when the library is loaded: a thread may fork while another asks for the first time.
-[[maybe_unused]] const int fork_handlers = pthread_atfork(before_fork, after_fork, after_fork_in_child);
+[[maybe_unused]] const int turn_fork_handlers =
+    pthread_atfork(before_turn_fork, after_turn_fork, after_turn_fork_in_child);
 
 }  // namespace
 
