@@ -48,9 +48,9 @@ class GpuReplacement : public testing::Test {
     start(options);
     read_epochs(2);
     const std::uint64_t before = hits();
-    constexpr int kEpochs = 4;
-    read_epochs(kEpochs);
-    return static_cast<double>(hits() - before) / kEpochs;
+    constexpr int kMeasured = 4;
+    read_epochs(kMeasured);
+    return static_cast<double>(hits() - before) / kMeasured;
   }
 
   const SampleSet set_{many_small()};
