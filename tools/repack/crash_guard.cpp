@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/program/crash_guard.hpp"
+#include "tools/repack/crash_guard.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
