@@ -13,9 +13,13 @@ namespace h5feed::test {
 namespace {
 
 constexpr IndexKind kIndexKinds[] = {
-    {"version_1_b_tree", H5D_CHUNK_IDX_BTREE, false}, {"single_chunk", H5D_CHUNK_IDX_SINGLE, true},
-    {"implicit", H5D_CHUNK_IDX_NONE, true},           {"fixed_array", H5D_CHUNK_IDX_FARRAY, true},
-    {"extensible_array", H5D_CHUNK_IDX_EARRAY, true}, {"version_2_b_tree", H5D_CHUNK_IDX_BT2, true},
+    {"version_1_b_tree", H5D_CHUNK_IDX_BTREE, false},
+    {"single_chunk", H5D_CHUNK_IDX_SINGLE, true},
+    {"implicit", H5D_CHUNK_IDX_NONE, true},
+    {"fixed_array", H5D_CHUNK_IDX_FARRAY, true},
+    {"extensible_array", H5D_CHUNK_IDX_EARRAY, true},
+    {"version_2_b_tree", H5D_CHUNK_IDX_BT2, true},
+    {"extensible_array_of_columns", H5D_CHUNK_IDX_EARRAY, true, 1},
 };
 
 // IEEE half precision and bfloat16, which libhdf5 has no names for before 1.14 and 2.0.

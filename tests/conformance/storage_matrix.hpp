@@ -21,9 +21,10 @@ struct IndexKind {
   const char* name;
   H5D_chunk_index_t type;
   bool latest;
+  std::size_t unlimited = 0;  ///< The unlimited dimension of an extensible array
 };
 
-/// All six.
+/// All six, and the extensible array of a dataset that grows in another dimension than its first.
 std::span<const IndexKind> index_kinds();
 
 /// An element type in both byte orders.

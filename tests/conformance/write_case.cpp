@@ -59,7 +59,7 @@ Shape max_shape_of(const StorageCase& stored, const Extents& extents) {
     shape[d] = std::max(shape[d], extents.chunk[d]);
     if (!extents.resized.empty()) shape[d] = std::max(shape[d], extents.resized[d]);
   }
-  if (stored.kind.type == H5D_CHUNK_IDX_EARRAY) shape[0] = kUnlimited;
+  if (stored.kind.type == H5D_CHUNK_IDX_EARRAY) shape[stored.kind.unlimited] = kUnlimited;
   if (stored.kind.type == H5D_CHUNK_IDX_BT2) shape[0] = shape[1] = kUnlimited;
   return shape;
 }

@@ -51,7 +51,8 @@ std::optional<int> go_on_in_child(const std::function<void(int signal)>& crashed
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_to_start(errno);
   const FileDescriptor from(ends[0]);
-  const int to = ends[1];  // Open in the child until that has ended
+  const int to = ends[1];         // Open in the child until that has ended
+  std::signal(SIGCHLD, SIG_DFL);  // or nobody learns how the child ended
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   const int error = errno;

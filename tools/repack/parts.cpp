@@ -78,7 +78,7 @@ class PartedRepack {
       if (plan_.in_parts(i)) jobs.push_back(plan_.jobs()[i]);
     }
     for (RepackJob& job : jobs) plan_job(job, settings_);
-    const RepackEstimate all = estimate_repack(jobs, arguments_.in, settings_);
+    const RepackEstimate all = estimate_repack(jobs, arguments_.in, 0, settings_);
     std::uint64_t missing = 0;
     for (std::uint64_t part = 0; part < plan_.parts(); ++part) {
       if ((!plan_.only() || *plan_.only() == part) && !is_there(part)) ++missing;
@@ -113,7 +113,7 @@ class PartedRepack {
     }
     RepackSettings settings = settings_;
     settings.out = plan_.path(part);
-    const RepackEstimate estimate = estimate_repack(jobs, arguments_.in, settings);
+    const RepackEstimate estimate = estimate_repack(jobs, arguments_.in, 0, settings);
     const std::uint64_t bytes = estimate.bytes_out - estimate.other_bytes;
     require_free_space(settings.out, {.bytes = saturating_sum(bytes, estimate.scratch_bytes),
                                       .largest_file_bytes = std::max(bytes, estimate.scratch_bytes),
@@ -160,7 +160,7 @@ class PartedRepack {
     }
     rehearse_copy(*file_, plan);
     const auto copied = H5File::open(file_->path());
-    check_copyable(*copied, plan);
+    say_moved_links(check_copyable(*copied, plan));
     H5Writer writer(settings_.out, arguments_.force, *copied, true);
     copy_objects(*copied, writer, plan, check_interrupted);
     std::vector<ChunkSeals> seals;
@@ -175,7 +175,7 @@ class PartedRepack {
     const CopyPlan plan = copy_plan(jobs, arguments_);
     rehearse_copy(*file_, plan);
     const auto copied = H5File::open(file_->path());
-    check_copyable(*copied, plan);
+    say_moved_links(check_copyable(*copied, plan));
     H5Writer writer(settings_.out, arguments_.force, *copied, arguments_.latest());
     copy_objects(*copied, writer, plan, check_interrupted);
     std::vector<RepackJob> others, pieces;

@@ -11,11 +11,15 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
+#include "base/files/folder_of.hpp"
 #include "base/files/temporary_file.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
@@ -72,20 +76,40 @@ void return_freed_memory() {
   ::mallopt(M_ARENA_MAX, 2);
 }
 
+// Removes the temporary files of OUT, and of its parts, that no process holds.
+void remove_leftovers(const RepackArguments& arguments) {
+  const std::filesystem::path out = arguments.out;
+  remove_abandoned_temporaries(out, LeftBy::ended_child);
+  if (!in_parts(arguments)) return;
+  std::set<std::string> parts;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_of(out), error)) {
+    const std::string name = entry.path().filename().string();
+    const std::size_t end = name.rfind(".tmp-");
+    if (!name.starts_with('.') || end == std::string::npos) continue;
+    const std::string part = name.substr(1, end - 1);
+    const std::size_t stem = part.find(out.stem().string() + ".part-");
+    if (stem == 0 || (stem == 1 && part.front() == '.')) parts.insert(part);
+  }
+  for (const std::string& part : parts)
+    remove_abandoned_temporaries(out.parent_path() / part, LeftBy::ended_child);
+}
+
 // After the process that repacks was ended by a signal.
 [[noreturn]] void throw_crashed(const RepackArguments& arguments, int signal) {
-  remove_abandoned_temporaries(arguments.out, LeftBy::ended_child);
+  remove_leftovers(arguments);
+  const std::string result = fmt::format("{} was not written{}", arguments.out,
+                                         in_parts(arguments) ? "; its complete parts stay" : "");
   if (signal == SIGKILL) {
     throw FileError(
         fmt::format("{}: repacking it was killed (SIGKILL), as the kernel does when memory ends; free some, "
-                    "or give a smaller --memory; {} was not written",
-                    arguments.in, arguments.out));
+                    "or give a smaller --memory; {}",
+                    arguments.in, result));
   }
   throw FileError(
       fmt::format("{}: repacking it crashed ({}), as libhdf5 does over damaged files; restore the file from "
-                  "a good copy, or report it with "
-                  "this file; {} was not written",
-                  arguments.in, ::strsignal(signal), arguments.out));
+                  "a good copy, or report it with this file; {}",
+                  arguments.in, ::strsignal(signal), result));
 }
 
 int repack_here(const RepackArguments& arguments) {
@@ -107,11 +131,13 @@ int repack_here(const RepackArguments& arguments) {
   ::malloc_trim(0);  // returns memory that opening the file took
   for (RepackJob& job : jobs) plan_job(job, settings);
   const CopyPlan plan = copy_plan(jobs, arguments);
+  const Clock::time_point rehearsal_start = Clock::now();
   rehearse_copy(*file, plan);
+  const double rehearsal_s = std::chrono::duration<double>(Clock::now() - rehearsal_start).count();
   // libhdf5 copies all objects that are not rewritten, from one file of this process to another.
   const auto copied = H5File::open(arguments.in);
-  check_copyable(*copied, plan);
-  const RepackEstimate estimate = estimate_repack(jobs, arguments.in, settings);
+  say_moved_links(check_copyable(*copied, plan));
+  const RepackEstimate estimate = estimate_repack(jobs, arguments.in, rehearsal_s, settings);
   require_free_space(arguments.out,
                      {.bytes = saturating_sum(estimate.bytes_out, estimate.scratch_bytes),
                       .largest_file_bytes = std::max(estimate.bytes_out, estimate.scratch_bytes),

@@ -155,9 +155,12 @@ bool needs_plugin(const std::vector<RepackJob>& jobs) {
 
 }  // namespace
 
-RepackEstimate estimate_repack(std::vector<RepackJob>& jobs, const std::string& in,
+RepackEstimate estimate_repack(std::vector<RepackJob>& jobs, const std::string& in, double rehearsal_s,
                                const RepackSettings& settings) {
-  RepackEstimate estimate;
+  // Of six files, with up to 50,000 datasets or 3,000,000 texts, copying took 1.1 to 5.5 times as long as the
+  // rehearsal, and comparing both sides 1.5 to 3.5 times.
+  constexpr double kRehearsals = 2;
+  RepackEstimate estimate{.seconds = kRehearsals * rehearsal_s, .verify_seconds = kRehearsals * rehearsal_s};
   std::error_code error;
   estimate.bytes_in = std::filesystem::file_size(in, error);
   std::uint64_t jobs_in = 0;
@@ -195,6 +198,15 @@ RepackEstimate estimate_repack(std::vector<RepackJob>& jobs, const std::string& 
   estimate.bytes_out = static_cast<std::uint64_t>(jobs_out) + estimate.other_bytes;
   estimate.free_bytes = free_bytes_for(settings.out);
   return estimate;
+}
+
+void say_moved_links(const std::vector<std::string>& links) {
+  if (links.empty()) return;
+  say(fmt::format(
+      "  {}{} looked up beside the file that holds {}: in the copy, which is in another folder, {} elsewhere",
+      printable(links.front()),
+      links.size() == 1 ? " is" : fmt::format(" and {} more links into other files are", links.size() - 1),
+      links.size() == 1 ? "it" : "them", links.size() == 1 ? "it leads" : "they lead"));
 }
 
 std::string plan_text(const std::vector<RepackJob>& jobs, const RepackArguments& arguments,

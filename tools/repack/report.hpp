@@ -28,10 +28,15 @@ struct RepackEstimate {
 };
 
 /// Decodes and encodes a few chunks, decides for each job whether a scratch file is cheaper than decoding
-/// again, and returns the totals. Blocks for well below a second per dataset with usual chunks. Throws the
-/// errors of the readers.
-RepackEstimate estimate_repack(std::vector<RepackJob>& jobs, const std::string& in,
+/// again, and returns the totals. `rehearsal_s` is how long the rehearsal of the copy of all other objects
+/// took
+/// (`rehearse_copy`), 0 if none are copied. Blocks for well below a second per dataset with usual chunks.
+/// Throws the errors of the readers.
+RepackEstimate estimate_repack(std::vector<RepackJob>& jobs, const std::string& in, double rehearsal_s,
                                const RepackSettings& settings);
+
+/// Says on stderr that links into other files, those of `check_copyable`, lead elsewhere from the copy.
+void say_moved_links(const std::vector<std::string>& links);
 
 /// Returns one line for each dataset and one with the totals.
 std::string plan_text(const std::vector<RepackJob>& jobs, const RepackArguments& arguments,

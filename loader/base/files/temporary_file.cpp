@@ -3,15 +3,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <ctime>
 #include <exception>
-#include <random>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -67,9 +68,9 @@ void remove_unless_held(const std::filesystem::path& file, LeftBy left_by) noexc
 }  // namespace
 
 std::filesystem::path temporary_beside(const std::filesystem::path& target) {
-  std::random_device source("/dev/urandom");
-  const std::uint64_t high = source();
-  const std::uint64_t both = high << 32 | source();
+  std::uint64_t both = 0;
+  if (::getrandom(&both, sizeof both, 0) != sizeof both)
+    throw std::system_error(errno, std::generic_category(), "getrandom");
   return target.parent_path() / fmt::format("{}{:0{}x}", prefix_of(target), both >> 16, kDigits);
 }
 

@@ -13,6 +13,7 @@
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
+#include "store/index/array_places.hpp"
 #include "store/index/chunk_overlap.hpp"
 #include "store/index/entry_check.hpp"
 #include "store/index/index_damage.hpp"
@@ -65,8 +66,16 @@ struct Visit {
   EntryCheck check;
   std::size_t rank = 0;
   std::uint64_t base_address = 0;  // to be added to every address libhdf5 gives
+  bool collect = false;            // chunks whose offsets have to be put right
+  std::vector<hsize_t> offsets = {};
+  std::vector<ChunkLocation> locations = {};
   std::uint64_t visited = 0;
   bool out_of_memory = false;
+
+  void keep(const hsize_t* start, const ChunkLocation& location) {
+    const std::optional<std::uint64_t> chunk = check.meet({start, rank});
+    if (chunk && location.allocated() && !index.locations.empty()) index.locations[*chunk] = location;
+  }
 };
 
 // The types of the mask and the size differ between library versions.
@@ -75,17 +84,28 @@ int keep_chunk(const hsize_t* first_element, Mask filter_mask, haddr_t address, 
                void* data) noexcept {
   try {
     Visit& visit = *static_cast<Visit*>(data);
-    const std::optional<std::uint64_t> chunk = visit.check.meet({first_element, visit.rank});
     ++visit.visited;
-    if (chunk && address != HADDR_UNDEF && !visit.index.locations.empty()) {
-      visit.index.locations[*chunk] = {address + visit.base_address, bytes,
-                                       static_cast<std::uint32_t>(filter_mask)};
+    ChunkLocation location;
+    if (address != HADDR_UNDEF)
+      location = {address + visit.base_address, bytes, static_cast<std::uint32_t>(filter_mask)};
+    if (visit.collect) {
+      visit.offsets.insert(visit.offsets.end(), first_element, first_element + visit.rank);
+      visit.locations.push_back(location);
+    } else {
+      visit.keep(first_element, location);
     }
     return 0;
   } catch (const std::exception&) {
     static_cast<Visit*>(data)->out_of_memory = true;
     return -1;  // libhdf5's C code cannot pass an exception on
   }
+}
+
+void keep_corrected(const H5::DataSet& dataset, Visit& visit) H5FEED_REQUIRES(hdf5_mutex) {
+  if (!correct_places(dataset.getId(), visit.offsets))
+    throw H5::DataSetIException("H5Dget_chunk_storage_size", "finds chunks elsewhere than H5Dchunk_iter");
+  for (std::size_t i = 0; i < visit.locations.size(); ++i)
+    visit.keep(visit.offsets.data() + i * visit.rank, visit.locations[i]);
 }
 
 Misplaced visit_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index)
@@ -97,11 +117,12 @@ Misplaced visit_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkInd
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
   const bool growing = reads_beside_writer(file);
   if (growing) forget_metadata(dataset);
-  if (H5Dchunk_iter(dataset.getId(), H5P_DEFAULT, keep_chunk, &visit) < 0) {
-    // What a killed SWMR writer left half written ends the list: the chunks before are whole.
-    if (growing && !visit.out_of_memory && visit.visited > 0) return visit.check.misplaced();
+  visit.collect = lists_wrong_places(dataset.getId());
+  const bool whole = H5Dchunk_iter(dataset.getId(), H5P_DEFAULT, keep_chunk, &visit) >= 0;
+  // What a killed SWMR writer left half written ends the list: the chunks before are whole.
+  if (!whole && (!growing || visit.out_of_memory || visit.visited == 0))
     throw H5::DataSetIException("H5Dchunk_iter", "failed");
-  }
+  if (visit.collect) keep_corrected(dataset, visit);
   return visit.check.misplaced();
 }
 

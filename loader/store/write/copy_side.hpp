@@ -25,9 +25,6 @@ inline constexpr const char* kNoProperties = "its properties cannot be read";
 /// Error text for types that libhdf5 cannot read.
 inline constexpr const char* kNoType = "its type cannot be read";
 
-/// Error text for extents that libhdf5 cannot read.
-inline constexpr const char* kNoExtent = "its extent cannot be read";
-
 /// How a dataset is copied.
 enum class CopyMethod : std::uint8_t {
   by_caller,     ///< Created by the copy, filled by the caller

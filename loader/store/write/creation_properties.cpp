@@ -32,4 +32,18 @@ herr_t copy_group_properties(hid_t from, hid_t to) {
   return H5Pset_attr_phase_change(to, most_compact, least_dense);
 }
 
+herr_t copy_dataset_properties(hid_t from, hid_t to) {
+  H5D_fill_time_t fill_time = H5D_FILL_TIME_IFSET;
+  unsigned order = 0, most_compact = 0, least_dense = 0;
+  hbool_t times = false;
+  if (H5Pget_fill_time(from, &fill_time) < 0 || H5Pset_fill_time(to, fill_time) < 0 ||
+      H5Pget_attr_creation_order(from, &order) < 0 || H5Pset_attr_creation_order(to, order) < 0 ||
+      H5Pget_attr_phase_change(from, &most_compact, &least_dense) < 0 ||
+      H5Pset_attr_phase_change(to, most_compact, least_dense) < 0 ||
+      H5Pget_obj_track_times(from, &times) < 0) {
+    return -1;
+  }
+  return H5Pset_obj_track_times(to, times);
+}
+
 }  // namespace h5feed

@@ -21,4 +21,8 @@ void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpe
 /// indexed, between group creation property lists. Returns a negative value if libhdf5 fails.
 herr_t copy_group_properties(hid_t from, hid_t to);
 
+/// Copies when the fill value is written, and the settings of attributes and times, between dataset creation
+/// property lists. Returns a negative value if libhdf5 fails.
+herr_t copy_dataset_properties(hid_t from, hid_t to);
+
 }  // namespace h5feed

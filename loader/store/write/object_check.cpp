@@ -46,12 +46,33 @@ void check_objects(const CopySide& side, const CopyPlan& plan, const std::functi
   }
 }
 
+// Returns the links to files that are named relative to the folder of this one.
+std::vector<std::string> relative_links(const CopySide& side) H5FEED_REQUIRES(hdf5_mutex) {
+  std::vector<std::string> links;
+  for (const TreeObject& group : side.tree.objects) {
+    for (const TreeLink& link : group.links) {
+      if (link.type != H5L_TYPE_EXTERNAL) continue;
+      const std::string place = fmt::format("{}{}{}", group.path, group.path == "/" ? "" : "/", link.name);
+      const char* file = nullptr;
+      const char* object = nullptr;
+      side.calls.done(H5Lunpack_elink_val(link.value.data(), link.value.size(), nullptr, &file, &object),
+                      place, "the link cannot be read");
+      if (*file != '/') links.push_back(place);
+    }
+  }
+  return links;
+}
+
 }  // namespace
 
-void check_copyable(const H5File& source, const CopyPlan& plan) {
+std::vector<std::string> check_copyable(const H5File& source, const CopyPlan& plan) {
+  std::vector<std::string> moved;
   in_copy_session(source, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
-    check_objects(CopySide(source, session, plan), plan, [] {});
+    const CopySide side(source, session, plan);
+    check_objects(side, plan, [] {});
+    if (plan.elsewhere) moved = relative_links(side);
   });
+  return moved;
 }
 
 void rehearse_copy(const H5File& source, const CopyPlan& plan) {

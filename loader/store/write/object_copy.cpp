@@ -227,21 +227,15 @@ class ObjectCopy {
       calls_.done(H5Pset_fill_value(plist.getId(), type, value.data()), path,
                   "its fill value cannot be kept");
     });
-    H5D_fill_time_t fill_time = H5D_FILL_TIME_IFSET;
-    unsigned order = 0, most_compact = 0, least_dense = 0;
-    hbool_t times = false;
-    if (H5Pget_fill_time(from.getId(), &fill_time) < 0 || H5Pset_fill_time(plist.getId(), fill_time) < 0 ||
-        H5Pget_attr_creation_order(from.getId(), &order) < 0 ||
-        H5Pset_attr_creation_order(plist.getId(), order) < 0 ||
-        H5Pget_attr_phase_change(from.getId(), &most_compact, &least_dense) < 0 ||
-        H5Pset_attr_phase_change(plist.getId(), most_compact, least_dense) < 0 ||
-        H5Pget_obj_track_times(from.getId(), &times) < 0 ||
-        H5Pset_obj_track_times(plist.getId(), times) < 0) {
-      calls_.done(-1, path, kNoProperties);
-    }
+    calls_.done(copy_dataset_properties(from.getId(), plist.getId()), path, kNoProperties);
     if (storage == nullptr) {
       H5D_alloc_time_t allocation = H5D_ALLOC_TIME_DEFAULT;
-      if (H5Pget_alloc_time(from.getId(), &allocation) >= 0) H5Pset_alloc_time(plist.getId(), allocation);
+      H5Pget_alloc_time(from.getId(), &allocation);
+      // Once it is written to, such a copy would store the chunks with which the source has grown since.
+      if (allocation == H5D_ALLOC_TIME_LATE && from.getLayout() == H5D_CHUNKED &&
+          !stores_all_chunks(original, from, calls_, path))
+        allocation = H5D_ALLOC_TIME_INCR;
+      H5Pset_alloc_time(plist.getId(), allocation);
       for (int i = 0; i < from.getExternalCount(); ++i) {
         std::array<char, 4096> name = {};
         off_t offset = 0;

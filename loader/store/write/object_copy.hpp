@@ -49,9 +49,10 @@ std::vector<std::uint64_t> object_numbers(const H5File& file, const std::vector<
 /// Throws DatasetError, naming the object, if something in `source` cannot be copied faithfully: links and
 /// references of unknown kinds, references to objects outside the file's tree, region references into
 /// datasets whose rows move, virtual datasets in a file that HDF5 1.8 must be able to read, values that need
-/// a filter which libhdf5 lacks. Writes nothing. Holds the HDF5 mutex. Throws FileError if libhdf5 fails, or
-/// if a dataset stores fewer bytes than its shape needs.
-void check_copyable(const H5File& source, const CopyPlan& plan);
+/// a filter which libhdf5 lacks. Returns the links into
+/// other files that lead elsewhere from the copy, as it is in another directory. Writes nothing. Holds the
+/// HDF5 mutex. Throws FileError if libhdf5 fails, or if a dataset stores fewer bytes than its shape needs.
+std::vector<std::string> check_copyable(const H5File& source, const CopyPlan& plan);
 
 /// Does what `check_copyable` does, and reads the values of variable length and references that a copy reads,
 /// all for up to 20 s; what is left then is not examined. With isolation, the process that reads metadata

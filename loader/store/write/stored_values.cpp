@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "store/index/array_places.hpp"
 
 namespace h5feed {
 namespace {
@@ -255,7 +256,7 @@ void visit_positions(const Chunked& all, const std::function<void(const Box&)>& 
 // the extent.
 void visit_entries(const Chunked& all, const Hdf5Calls& calls, const std::string& path,
                    const std::function<void(const Box&)>& visit) H5FEED_REQUIRES(hdf5_mutex) {
-  std::vector<Extents> starts;
+  std::vector<hsize_t> offsets;
   for (hsize_t i = 0; i < all.stored; ++i) {
     Extents start = {};
     unsigned filter_mask = 0;
@@ -263,9 +264,17 @@ void visit_entries(const Chunked& all, const Hdf5Calls& calls, const std::string
     hsize_t bytes = 0;
     calls.done(H5Dget_chunk_info(all.dataset, all.space, i, start.data(), &filter_mask, &address, &bytes),
                path, kNoChunks);
-    bool within = true;
-    for (std::size_t d = 0; d < all.rank; ++d) within = within && start[d] < all.extent[d];
-    if (within) starts.push_back(start);
+    offsets.insert(offsets.end(), start.begin(), start.begin() + static_cast<std::ptrdiff_t>(all.rank));
+  }
+  if (lists_wrong_places(all.dataset) && !correct_places(all.dataset, offsets))
+    calls.done(-1, path, kNoChunks);
+  std::vector<Extents> starts;
+  for (auto offset = offsets.begin(); offset != offsets.end();) {
+    Extents start = {};
+    const auto end = offset + static_cast<std::ptrdiff_t>(all.rank);
+    std::copy(offset, end, start.begin());
+    if (std::equal(offset, end, all.extent.begin(), std::less<>())) starts.push_back(start);
+    offset = end;
   }
   std::ranges::sort(starts);
   for (const Extents& start : starts) visit(box_at(start, all));
@@ -296,22 +305,32 @@ void visit_boxes(hid_t dataset, hid_t space, hid_t type, const Hdf5Calls& calls,
 
 }  // namespace
 
+bool stores_all_chunks(hid_t dataset, const H5::DSetCreatPropList& plist, const Hdf5Calls& calls,
+                       const std::string& path) {
+  const ScopedId space = calls.id(H5Dget_space(dataset), path, kNoExtent);
+  Extents extent = {};
+  const int rank =
+      calls.done(H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr), path, kNoExtent);
+  const Chunked all =
+      chunked(dataset, space.get(), plist, static_cast<std::size_t>(rank), extent, calls, path);
+  return all.stored >= all.positions;
+}
+
 void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std::string& path,
                     const std::function<void(std::span<std::byte>, std::size_t, hid_t, hid_t)>& use) {
-  const ScopedId file_space = calls.id(H5Dget_space(dataset), path, "its extent cannot be read");
+  const ScopedId file_space = calls.id(H5Dget_space(dataset), path, kNoExtent);
   const hssize_t points = H5Sget_simple_extent_npoints(file_space.get());
   if (H5Sget_simple_extent_type(file_space.get()) == H5S_NULL || points <= 0) return;
   Extents extent = {};
-  const auto rank =
-      static_cast<std::size_t>(calls.done(H5Sget_simple_extent_dims(file_space.get(), extent.data(), nullptr),
-                                          path, "its extent cannot be read"));
+  const auto rank = static_cast<std::size_t>(
+      calls.done(H5Sget_simple_extent_dims(file_space.get(), extent.data(), nullptr), path, kNoExtent));
   if (rank == 0) extent[0] = 1;
   const std::size_t element_bytes = H5Tget_size(type);
   VariableBytes variable;
   // Few at first, until it is known how large what they refer to is.
   std::size_t next_elements = kFirstElements;
   // The selection in the space that pieces use changes while the chunks are visited.
-  const ScopedId whole = calls.id(H5Scopy(file_space.get()), path, "its extent cannot be read");
+  const ScopedId whole = calls.id(H5Scopy(file_space.get()), path, kNoExtent);
   const auto read_box = [&](const Box& box) H5FEED_REQUIRES(hdf5_mutex) {
     std::size_t row_elements = 1;
     for (std::size_t i = 1; i < rank; ++i) row_elements *= static_cast<std::size_t>(box.count[i]);

@@ -15,6 +15,9 @@
 
 namespace h5feed {
 
+/// Error text for extents that libhdf5 cannot read.
+inline constexpr const char* kNoExtent = "its extent cannot be read";
+
 /// Memory layout of one element of a type in libhdf5, parsed once for many elements.
 struct ValueShape {
   enum class Kind : std::uint8_t {
@@ -71,6 +74,10 @@ class Reclaim {
   hid_t space_;
   void* values_;
 };
+
+/// Returns whether each chunk of a chunked dataset is stored. Throws FileError.
+bool stores_all_chunks(hid_t dataset, const H5::DSetCreatPropList& plist, const Hdf5Calls& calls,
+                       const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
 
 /// Reads a dataset in pieces of about 4 MiB, with the parts of variable length, and calls `use` with the
 /// values and the selections for H5Dwrite. Leaves out what is not stored, and calls `use` never if that is

@@ -255,8 +255,10 @@ def write(path: Path, case: Case, seed: int) -> None:
             return write_virtual(file, case, values)
         stored = OTHER_TYPES[case.type][0]() if case.type in OTHER_TYPES else h5t.py_create(np.dtype(case.type))
         most: list[int] = list(case.shape)
-        for d in range({"extensible array": 1, "B-tree v2": 2}.get(case.layout, 0)):
-            most[d] = h5s.UNLIMITED
+        if case.layout == "extensible array":
+            most[seed % len(most)] = h5s.UNLIMITED
+        elif case.layout == "B-tree v2":
+            most[0] = most[1] = h5s.UNLIMITED
         space = h5s.create_simple(case.shape, tuple(most)) if case.shape else h5s.create(h5s.SCALAR)
         plist = property_list(case, stored, path.parent, path.stem)
         dataset = h5d.create(file.id, b"x", stored, space, plist)

@@ -184,6 +184,61 @@ TEST_F(RepackForeign, values_outside_the_file_are_refused) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "b.h5"));
 }
 
+// libhdf5 lists their chunks at wrong places.
+TEST_F(RepackForeign, texts_in_columns_that_may_grow_are_copied) {
+  const Hid type = text_type();
+  constexpr hsize_t kRows = 4, kColumns = 6;
+  std::vector<std::string> texts;
+  std::vector<const char*> values;
+  for (hsize_t i = 0; i < kRows * kColumns; ++i) texts.push_back("text " + std::to_string(i));
+  for (const std::string& text : texts) values.push_back(text.c_str());
+  {
+    const H5TestFile file(path(), {.latest = true});
+    add_images(file.id());
+    const std::array<hsize_t, 2> extent = {kRows, kColumns}, most = {kRows, H5S_UNLIMITED}, chunk = {1, 2};
+    const Hid space(H5Screate_simple(2, extent.data(), most.data())), list(H5Pcreate(H5P_DATASET_CREATE));
+    require(H5Pset_chunk(list.get(), 2, chunk.data()), "H5Pset_chunk");
+    const Hid dataset(
+        H5Dcreate2(file.id(), "texts", type.get(), space.get(), H5P_DEFAULT, list.get(), H5P_DEFAULT));
+    require(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dwrite");
+  }
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>(), {"--libver", "latest", "--force"}}) {
+    const ProgramResult result = repack(more);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const Hid file = copy();
+    const Hid dataset(H5Dopen2(file.get(), "texts", H5P_DEFAULT));
+    std::vector<char*> copied(values.size());
+    ASSERT_GE(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, copied.data()), 0);
+    for (std::size_t i = 0; i < copied.size(); ++i) EXPECT_STREQ(copied[i], values[i]);
+    const Hid space(H5Dget_space(dataset.get()));
+    const Reclaim reclaim(type.get(), space.get(), copied.data());
+  }
+}
+
+TEST_F(RepackForeign, texts_that_grew_after_they_were_allocated_at_once_are_copied) {
+  const Hid type = text_type();
+  {
+    const H5TestFile file(path());
+    add_images(file.id());
+    const hsize_t four = 4, eight = 8, two = 2, most = H5S_UNLIMITED;
+    const Hid space(H5Screate_simple(1, &four, &most)), list(H5Pcreate(H5P_DATASET_CREATE));
+    require(H5Pset_chunk(list.get(), 1, &two), "H5Pset_chunk");
+    require(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_LATE), "H5Pset_alloc_time");
+    const Hid dataset(
+        H5Dcreate2(file.id(), "texts", type.get(), space.get(), H5P_DEFAULT, list.get(), H5P_DEFAULT));
+    const std::array<const char*, 4> values = {"a", "b", "c", "d"};
+    require(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dwrite");
+    require(H5Dset_extent(dataset.get(), &eight), "H5Dset_extent");
+  }
+  const ProgramResult result = repack();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Hid file = copy();
+  const Hid dataset(H5Dopen2(file.get(), "texts", H5P_DEFAULT));
+  constexpr std::size_t kReferenceBytes = 16;
+  EXPECT_EQ(H5Dget_storage_size(dataset.get()), 4 * kReferenceBytes);
+}
+
 // H5Ocopy of libhdf5 1.10 crashes over them.
 TEST_F(RepackForeign, texts_whose_filter_is_missing_are_refused_by_name) {
   const Hid type = text_type();
