@@ -239,6 +239,12 @@ void ReaderProcess::fail_with_death(const std::string& file) {
             ? "it is of another version, install that of this h5feed"
             : "install it again if it does so with every file, else restore this one from a good copy"));
   }
+  if (reaped >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+    throw IsolationError(
+        fmt::format("{}: {}, which reads it, was killed (SIGKILL), as the kernel does when memory ends; "
+                    "free some and open the file again",
+                    file, kReaderName));
+  }
   throw IsolationError(
       fmt::format("{}: libhdf5 crashed over it, in a process of its own{}; the file is damaged or made to do "
                   "harm, restore it from a good copy",
