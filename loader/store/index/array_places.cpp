@@ -76,8 +76,8 @@ bool correct_places(hid_t dataset, std::span<hsize_t> offsets) {
   const auto grid = array_grid(dataset);
   if (!grid) return false;
   std::vector<hsize_t> corrected(offsets.begin(), offsets.end());
-  bool counted =
-      true;  // As libhdf5 counts wrongly, which never leaves 0 in the dimensions before the unlimited one
+  // Counting wrongly, libhdf5 stays at 0 in the dimensions before the unlimited one.
+  bool counted = true;
   for (std::size_t i = 0; i < offsets.size(); i += grid->rank) {
     const auto before = offsets.subspan(i, grid->unlimited);
     counted = counted && std::ranges::all_of(before, [](hsize_t start) { return start == 0; });

@@ -232,6 +232,41 @@ TEST(Repack, ends_with_an_error_when_its_work_crashes) {
   }
 }
 
+TEST(Repack, removes_what_a_crash_leaves_of_parts) {
+  const TempDir dir;
+  generate(dir, "2000");
+  ProgramResult result;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    Program program(dir.path(),
+                    {"repack", "a.h5", "b.h5", "--chunk", "1", "--jobs", "1", "--split", "2", "--force"});
+    program.wait_for_stderr_line();  // it begins to write now
+    const pid_t child = child_of(program.pid());
+    if (child > 0) ::kill(child, SIGABRT);
+    result = program.wait();
+    if (result.exit_code != 0) break;
+  }
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, ::testing::EndsWith("; b.h5 was not written; its complete parts stay\n"));
+  for (const std::string& name : names_in(dir.path())) EXPECT_THAT(name, Not(HasSubstr(".tmp-")));
+}
+
+TEST(Repack, says_which_links_lead_elsewhere_from_another_folder) {
+  const TempDir dir;
+  generate(dir, "10", "10");
+  {
+    const Hid file(H5Fopen((dir / "a.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    ASSERT_GE(H5Lcreate_external("other.h5", "/x", file.get(), "link", H5P_DEFAULT, H5P_DEFAULT), 0);
+  }
+  std::filesystem::create_directory(dir / "sub");
+  const std::string said = "/link is looked up beside the file that holds it: in the copy";
+  const ProgramResult elsewhere = run_program(dir.path(), {"repack", "a.h5", "sub/b.h5", "--chunk", "2"});
+  EXPECT_EQ(elsewhere.exit_code, 0);
+  EXPECT_THAT(elsewhere.err, HasSubstr(said));
+  const ProgramResult beside = run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "2"});
+  EXPECT_EQ(beside.exit_code, 0);
+  EXPECT_THAT(beside.err, Not(HasSubstr(said)));
+}
+
 TEST(Repack, loses_nothing_when_killed_at_any_moment) {
   const TempDir dir;
   generate(dir, "500");
