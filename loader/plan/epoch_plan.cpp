@@ -89,14 +89,18 @@ struct OwnChunks {
 };
 
 OwnChunks own_chunks(const PlanSpec& spec, std::uint64_t epoch) {
-  const std::vector<ChunkGroup> all = chunk_groups(layout_of(spec), spec.subset.get());
-  const Permutation turns(all.size(), mix_key(spec.seed, kChunkOwner, 0));
+  const RowLayout layout = layout_of(spec);
+  std::vector<ChunkGroup> chosen;
+  if (spec.subset) chosen = chunk_groups(layout, spec.subset.get());
+  const std::uint64_t groups = spec.subset ? chosen.size() : layout.num_chunks();
+  const Permutation turns(groups, mix_key(spec.seed, kChunkOwner, 0));
   std::vector<std::uint64_t> rows(spec.world_size, 0);
   OwnChunks own;
-  for (std::uint64_t group = 0; group < all.size(); ++group) {
-    const std::uint64_t owner = (turns.position_of(group) + epoch % spec.world_size) % spec.world_size;
-    rows[owner] += all[group].count;
-    if (owner == spec.rank) own.groups.push_back(all[group]);
+  for (std::uint64_t number = 0; number < groups; ++number) {
+    const ChunkGroup group = spec.subset ? chosen[number] : whole_chunk(layout, number);
+    const std::uint64_t owner = (turns.position_of(number) + epoch % spec.world_size) % spec.world_size;
+    rows[owner] += group.count;
+    if (owner == spec.rank) own.groups.push_back(group);
   }
   const auto [fewest, most] = std::ranges::minmax(rows);
   own.rows = rows[spec.rank];

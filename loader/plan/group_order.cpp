@@ -8,14 +8,17 @@
 
 namespace h5feed {
 
+ChunkGroup whole_chunk(const RowLayout& layout, std::uint64_t chunk) noexcept {
+  const RowLayout::Rows rows = layout.rows_of(chunk);
+  return {chunk, rows.first, rows.count()};
+}
+
 std::vector<ChunkGroup> chunk_groups(const RowLayout& layout, const SampleSubset* subset) {
   std::vector<ChunkGroup> groups;
   if (subset == nullptr) {
     groups.reserve(layout.num_chunks());
-    for (std::uint64_t chunk = 0; chunk < layout.num_chunks(); ++chunk) {
-      const RowLayout::Rows rows = layout.rows_of(chunk);
-      groups.push_back({chunk, rows.first, rows.count()});
-    }
+    for (std::uint64_t chunk = 0; chunk < layout.num_chunks(); ++chunk)
+      groups.push_back(whole_chunk(layout, chunk));
     return groups;
   }
   for (std::uint64_t place = 0; place < subset->size(); ++place) {

@@ -23,6 +23,9 @@ struct ChunkGroup {
   std::uint64_t count = 0;
 };
 
+/// Returns the group of all samples of `chunk` < `layout.num_chunks()`.
+ChunkGroup whole_chunk(const RowLayout& layout, std::uint64_t chunk) noexcept;
+
 /// Returns the groups of `subset`, or of all samples if it is null, in file order. Throws std::bad_alloc.
 std::vector<ChunkGroup> chunk_groups(const RowLayout& layout, const SampleSubset* subset);
 

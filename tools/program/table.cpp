@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "store/format/dataset_info.hpp"
@@ -73,6 +74,21 @@ std::size_t character_bytes(std::string_view text) {
     return 0;
   }
   return length;
+}
+
+// Whether a UTF-8 character is a control character: U+0000 to U+001F, U+007F to U+009F.
+bool controls_a_terminal(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
+  return character.size() == 2 && byte(0) == 0xC2 && byte(1) < 0xA0;
+}
+
+// Whether a UTF-8 character changes the direction of the text after it.
+bool turns_text(std::string_view character) {
+  constexpr std::array<std::string_view, 12> kTurning = {"\u061C", "\u200E", "\u200F", "\u202A",
+                                                         "\u202B", "\u202C", "\u202D", "\u202E",
+                                                         "\u2066", "\u2067", "\u2068", "\u2069"};
+  return std::find(kTurning.begin(), kTurning.end(), character) != kTurning.end();
 }
 
 // Returns the cells as aligned text shows them: the first one, which names the row, may be a path of any
@@ -151,14 +167,11 @@ std::string printable(std::string_view text) {
   std::string result;
   while (!text.empty()) {
     const std::size_t length = character_bytes(text);
-    const auto first = static_cast<unsigned char>(text.front());
-    // The two-byte sequences C2 80 to C2 9F are control characters too.
-    const bool control = first < 0x20 || first == 0x7F ||
-                         (length == 2 && first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
-    if (length == 0 || control) {
+    const std::string_view character = text.substr(0, length);
+    if (length == 0 || controls_a_terminal(character) || turns_text(character)) {
       result += '?';
     } else {
-      result += text.substr(0, length);
+      result += character;
     }
     text.remove_prefix(std::max<std::size_t>(1, length));
   }

@@ -52,8 +52,8 @@ class Table {
 /// Returns the number of terminal columns of UTF-8 text, counting code points.
 std::size_t display_width(std::string_view text) noexcept;
 
-/// Makes text from a file safe to print on a terminal: control characters and bytes that are not UTF-8 become
-/// "?".
+/// Makes text from a file safe to print on a terminal: control characters, characters that change the
+/// direction of writing (Unicode Standard Annex 9), and bytes that are not UTF-8 become "?".
 std::string printable(std::string_view text);
 
 /// Returns text, such as a path from a file, as one word of a command for a shell: as it is, in quotes, or as

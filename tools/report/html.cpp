@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -13,12 +11,6 @@
 
 namespace h5feed::cli {
 namespace {
-
-// Characters that turn the direction of the text after them: U+200E, U+200F, U+202A … U+202E, U+2066 …
-// U+2069.
-constexpr std::array<std::string_view, 11> kTurning = {"\u200E", "\u200F", "\u202A", "\u202B",
-                                                       "\u202C", "\u202D", "\u202E", "\u2066",
-                                                       "\u2067", "\u2068", "\u2069"};
 
 // Returns the bytes of the character that valid UTF-8 text starts with.
 std::size_t character_size(std::string_view text) {
@@ -46,8 +38,6 @@ std::string escaped(std::string_view text) {
       html += "&quot;";
     } else if (character == "'") {
       html += "&#39;";
-    } else if (std::ranges::find(kTurning, character) != kTurning.end()) {
-      html += '?';
     } else {
       html += character;
     }

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <vector>
+#include <cstdlib>
+#include <memory>
+#include <new>
 
 namespace h5feed {
 
@@ -14,13 +16,17 @@ namespace h5feed {
 class ServedRows {
  public:
   ServedRows() = default;
-  /// Counts `num_chunks` chunks.
-  explicit ServedRows(std::uint64_t num_chunks) : chunks_(num_chunks) {}
+  /// Counts `num_chunks` chunks. Takes 8 bytes for each, of which the system provides those that are used.
+  /// Throws std::bad_alloc.
+  explicit ServedRows(std::uint64_t num_chunks)
+      : chunks_(static_cast<std::uint64_t*>(std::calloc(num_chunks, sizeof(std::uint64_t)))) {
+    if (num_chunks > 0 && chunks_ == nullptr) throw std::bad_alloc();
+  }
 
   /// Adds `rows` taken by `round` from `chunk`. Returns true if that makes `rows_in_chunk`.
   bool add(std::uint64_t chunk, std::uint64_t round, std::uint32_t rows,
            std::uint64_t rows_in_chunk) noexcept {
-    std::atomic<std::uint64_t>& served = chunks_[chunk];
+    const std::atomic_ref<std::uint64_t> served(chunks_.get()[chunk]);
     const std::uint64_t tag = round << 32;
     std::uint64_t before = served.load(std::memory_order_relaxed);
     std::uint64_t after = 0;
@@ -32,7 +38,13 @@ class ServedRows {
   }
 
  private:
-  std::vector<std::atomic<std::uint64_t>> chunks_;  // round in the upper half, rows in the lower
+  struct Free {
+    void operator()(std::uint64_t* counts) const noexcept { std::free(counts); }
+  };
+
+  // Of each chunk the round in the upper half, and its rows in the lower one. A file of a few KB can claim
+  // 2^30 chunks: `calloc` does not touch the memory for them, as a vector would.
+  std::unique_ptr<std::uint64_t, Free> chunks_;
 };
 
 }  // namespace h5feed

@@ -9,6 +9,8 @@
 #include "base/option_spelling.hpp"
 #include "dataset/tiles/foreground_places.hpp"
 #include "h5feed/error.hpp"
+#include "plan/divide.hpp"
+#include "plan/group_order.hpp"
 
 namespace h5feed {
 namespace {
@@ -21,6 +23,11 @@ constexpr std::uint64_t kPixelBytes = 16;
 // buffers.
 constexpr std::uint64_t kTableBytes = 8;
 constexpr std::uint64_t kLeastTable = kMiB;
+
+// With `shard = by_chunk`, the plan of an epoch lists the chunks of the rank: their groups of samples in
+// order, where each begins, and each by its number (`GroupOrder`). The plan of the next epoch is there before
+// this one ends.
+constexpr std::uint64_t kPlannedChunkBytes = 2 * (sizeof(ChunkGroup) + 3 * sizeof(std::uint64_t));
 
 }  // namespace
 
@@ -37,6 +44,7 @@ MemoryBudget::MemoryBudget(const DatasetState& dataset, const DeliveryFormat& fo
     if (const Field* const field = dataset.field(number))
       count_field(*field, number == kData && options.row_reads);
   }
+  if (options.shard == Shard::by_chunk) count_plan(options);
   if (dataset.tiling && dataset.tiling->foreground_places() != nullptr)
     resident_bytes_ += dataset.tiling->foreground_places()->bytes();
   for (const FieldFormat& field : format.fields)
@@ -87,16 +95,26 @@ void MemoryBudget::refuse(std::uint64_t budget, std::uint64_t cache_bytes) const
                                 format_bytes_ceil(total(cache_bytes, 1, 0))));
 }
 
+void MemoryBudget::count_table(std::uint64_t bytes, std::string_view of_what) {
+  if (bytes < kLeastTable) return;
+  tables_ += fmt::format("{}{}", tables_.empty() ? "tables of " : " and ", of_what);
+  table_bytes_ += bytes;
+}
+
+void MemoryBudget::count_plan(const ResolvedOptions& options) {
+  const std::uint64_t chunks =
+      ceil_div(options.chunks_of_all_ranks, static_cast<std::uint64_t>(options.world_size));
+  count_table(capped_product(kPlannedChunkBytes, chunks),
+              fmt::format("the order of a rank's {} chunks", format_count(chunks)));
+}
+
 void MemoryBudget::count_field(const Field& field, bool row_reads) {
   resident_bytes_ += field.resident.size();
   if (field.is_resident()) return;
-  const std::uint64_t table = capped_product(kTableBytes, field.reader->num_chunks());
-  if (table >= kLeastTable) {
-    const DatasetInfo& info = field.reader->info();
-    tables_ += fmt::format("{}{} chunks of {}:{}", tables_.empty() ? "tables of the " : " and the ",
-                           format_count(field.reader->num_chunks()), info.file, short_path(info.path));
-    table_bytes_ += table;
-  }
+  const std::uint64_t chunks = field.reader->num_chunks();
+  const DatasetInfo& info = field.reader->info();
+  count_table(capped_product(kTableBytes, chunks),
+              fmt::format("the {} chunks of {}:{}", format_count(chunks), info.file, short_path(info.path)));
   if (row_reads) return;
   if (field.reader->info().encoded_images)
     image_bytes_ = std::max(image_bytes_, capped_product(kPixelBytes, field.reader->max_stored_bytes()));

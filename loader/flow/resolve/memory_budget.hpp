@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "dataset/dataset_state.hpp"
 #include "flow/resolve/loader_group.hpp"
@@ -88,6 +89,9 @@ class MemoryBudget {
   }
 
   void count_field(const Field& field, bool row_reads);
+  void count_plan(const ResolvedOptions& options);
+  // Counts a table, unless it is nothing beside the buffers. `of_what` completes "tables of ".
+  void count_table(std::uint64_t bytes, std::string_view of_what);
 
   MemoryUse others_;
   std::uint64_t batch_size_;
@@ -97,7 +101,7 @@ class MemoryBudget {
   bool shares_cache_;  // lru: loaders share one cache
   std::uint64_t image_bytes_ = 0;
   std::uint64_t resident_bytes_ = 0;
-  std::string tables_;              // names the datasets of which a table is kept
+  std::string tables_;              // says of what tables are kept
   std::uint64_t table_bytes_ = 0;   // what is kept for each chunk, if there are many
   std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
   std::uint64_t read_bytes_ = 0;    // largest need of one read in addition to the chunk

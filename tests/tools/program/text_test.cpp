@@ -148,6 +148,7 @@ TEST(PythonString, ends_where_it_ends) {
 TEST(Printable, replaces_control_characters_and_bytes_that_are_not_utf8) {
   EXPECT_EQ(printable("caf\xC3\xA9 3×4 \xF0\x9F\x99\x82"), "caf\xC3\xA9 3×4 \xF0\x9F\x99\x82");
   EXPECT_EQ(printable("a\x1B[2J\n\x7F"), "a?[2J??");
+  EXPECT_EQ(printable("gnp.\u202Eexe\u2066\u061C"), "gnp.?exe??");
   EXPECT_EQ(printable("\xE9t\xC3"), "?t?");
   EXPECT_EQ(printable("\xC2\x9B"
                       "1m \xC0\xAF \xED\xA0\x80"),

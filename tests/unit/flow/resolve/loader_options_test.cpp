@@ -156,6 +156,13 @@ TEST(MemoryBudget, counts_the_tables_of_very_many_chunks) {
   EXPECT_THAT(refusal<OptionError>(dataset, {.memory_budget_bytes = 4u << 20}),
               HasSubstr("sparse.h5:/images (8 MiB) + "));
   EXPECT_EQ(refusal<OptionError>(dataset, {.memory_budget_bytes = 9u << 20}), "accepted");
+
+  DataLoaderOptions by_chunk{.seed = 1, .world_size = 4, .shard = Shard::by_chunk};
+  by_chunk.memory_budget_bytes = 32u << 20;
+  EXPECT_THAT(refusal<OptionError>(dataset, by_chunk),
+              HasSubstr("sparse.h5:/images and the order of a rank's 262,144 chunks (32 MiB) + "));
+  by_chunk.memory_budget_bytes = 33u << 20;
+  EXPECT_EQ(refusal<OptionError>(dataset, by_chunk), "accepted");
 }
 
 TEST(MemoryBudget, counts_decoded_chunks_beside_a_cache_of_rows) {
