@@ -91,12 +91,17 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
 }
 
 void DataLoader::State::warn_of_empty_epochs() const {
-  log(LogLevel::warning,
-      fmt::format(
-          "epochs have no batches: a rank has {} of the samples{}; use batch_size ≤ {}, or fewer ranks",
-          resolved.options.samples_per_epoch,
-          resolved.options.drop_last ? ", fewer than a batch, and drop_last is set" : "",
-          resolved.options.samples_per_epoch));
+  const std::uint64_t fewest = EpochPlan(plan_spec(), 0).fewest_samples();
+  const std::int64_t ranks = resolved.options.world_size;
+  std::string why = "the sampler gives no samples";
+  if (fewest > 0) {
+    why = fmt::format(
+        "a rank has {0} of the samples, fewer than a batch, and drop_last is set; use batch_size ≤ {0}{1}",
+        fewest, ranks > 1 ? ", or fewer ranks" : "");
+  } else if (ranks > 1) {
+    why = fmt::format("one of the {} ranks has no samples; use fewer ranks", ranks);
+  }
+  log(LogLevel::warning, "epochs have no batches: " + why);
 }
 
 void DataLoader::State::preload() {

@@ -95,6 +95,11 @@ class EpochPlan {
   /// Number of samples that this rank has in the whole epoch, whatever the start and end positions are; with
   /// a batch sampler the most that its batches may have.
   std::uint64_t samples_in_epoch() const noexcept;
+  /// Number of samples from the start position on of the rank that has the fewest; with a batch sampler the
+  /// most that its batches may have.
+  std::uint64_t fewest_samples() const noexcept {
+    return batches_ ? shortest_ * spec_.batch_size : shortest_;
+  }
   /// Start position; see `PlanSpec::start`.
   std::uint64_t start() const noexcept { return spec_.start; }
   /// End position; see `PlanSpec::end`.

@@ -53,7 +53,7 @@ FilterSpec read_filter(const H5::DSetCreatPropList& plist, int number) {
   filter.optional = (flags & H5Z_FLAG_OPTIONAL) != 0;
   filter.name = filter_name(filter.id);
   name.back() = '\0';
-  if (filter.name.empty()) filter.name = name.data();
+  if (filter.name.empty()) filter.name = name.front() == 0 ? "unnamed" : name.data();
   return filter;
 }
 

@@ -221,6 +221,11 @@ TEST_F(OrderOptions, warn_of_epochs_without_batches) {
   EXPECT_FALSE(loader.next());
   EXPECT_THAT(log.lines(),
               testing::Contains(HasSubstr("epochs have no batches: a rank has 100 of the samples")));
+  DataLoader of_rank(dataset_,
+                     {.batch_size = 1, .seed = 1, .rank = 3, .world_size = 101, .uneven = Uneven::drop});
+  EXPECT_FALSE(of_rank.next());
+  EXPECT_THAT(log.lines(),
+              testing::Contains(HasSubstr("one of the 101 ranks has no samples; use fewer ranks")));
 }
 
 TEST_F(OrderOptions, know_a_listed_sampler_in_a_state) {
