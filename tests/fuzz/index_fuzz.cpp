@@ -61,6 +61,7 @@ constexpr Layout kLayouts[] = {
     {true, false, kShape, {4, 3}, "gzip:1+fletcher32"},
     {true, false, {kUnlimited, 6}, {4, 3}, "gzip:1"},
     {true, false, {kUnlimited, kUnlimited}, {4, 3}, "gzip:1"},
+    {true, false, {kShape[0], kUnlimited}, {4, 3}, "gzip:1"},
     {false, false, kShape, {0, 0}, "none"},
 };
 
