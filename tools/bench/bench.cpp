@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/scratch_folder.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
 #include "tools/bench/alternate.hpp"
@@ -95,7 +96,7 @@ int bench_beside_peer(const BenchArguments& arguments) {
   request.python = arguments.python;
   request.cold = arguments.cold;
   request.scratch = arguments.scratch;
-  if (arguments.scratch.empty()) request.scratch = std::filesystem::temp_directory_path();
+  if (arguments.scratch.empty()) request.scratch = temporary_place();
   return bench_against_peers(request, arguments.output);
 }
 

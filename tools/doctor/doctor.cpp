@@ -82,15 +82,18 @@ void tune_storage(const Examined& examined, unsigned cpus, const TimeBudget& bud
 
 // A file that cannot be read is not measured.
 bool is_readable(const std::vector<Fault>& faults) {
-  return std::ranges::none_of(
-      faults, [](const Fault& fault) { return fault.name == "damaged" || fault.name == "image_sizes"; });
+  return std::ranges::none_of(faults, [](const Fault& fault) {
+    return fault.name == "damaged" || fault.name == "image_sizes" || fault.name == "not_measured";
+  });
 }
 
 // Returns what is wrong with data that could not be measured.
 Fault fault_of_failure(const Examined& examined) {
   if (auto fault = reading_fault(examined)) return *std::move(fault);
-  return damage_fault(examined.state(), examined.settings.file(),
-                      "the loader failed while it was measured; its message is above");
+  return {Severity::serious,
+          "not_measured",
+          "the loader failed while it was measured, with the message above, and read all samples after that",
+          {"h5feed doctor again  # once what the message names is mended"}};
 }
 
 // Says what samples are damaged that the settings do without, or how to train without them.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/files/scratch_folder.hpp"
 #include "flow/resolve/cache_layout.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
@@ -178,9 +179,9 @@ void add_faults(const DatasetState& dataset, const ChunkReader& reader, std::vec
 
 // Returns a directory for copies of `bytes`: that for temporary files, if it is on a local disk with room.
 std::string local_directory(std::uint64_t bytes) {
+  const std::filesystem::path directory = temporary_place();
   std::error_code none;
-  const std::filesystem::path directory = std::filesystem::temp_directory_path(none);
-  if (!none) {
+  if (std::filesystem::is_directory(directory, none)) {
     const StorageKind kind = storage_kind(directory);
     const auto room = free_bytes_for(directory / "h5feed");
     if (!kind.remote && kind.name != "tmpfs" && room && *room > 2 * bytes) return directory.string();

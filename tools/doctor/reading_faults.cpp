@@ -31,7 +31,8 @@ struct EpochEnd {
   std::int64_t batches = 0;
 };
 
-// Reads the first batches of an epoch.
+// Reads the first batches of an epoch. Throws errors that are not about the data, such as of a thread that
+// cannot be started.
 EpochEnd read_batches(const Dataset& dataset, const Examined& examined,
                       std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
   const ScopedLogSink quiet(ignore_log);
@@ -39,7 +40,11 @@ EpochEnd read_batches(const Dataset& dataset, const Examined& examined,
   try {
     DataLoader loader(dataset, loader_options(examined.settings, examined.num_workers));
     for (; end.batches < most && loader.next(); ++end.batches) check_interrupted();
-  } catch (const Error& error) {
+  } catch (const FileError& error) {
+    end.error = error.what();
+  } catch (const DatasetError& error) {
+    end.error = error.what();
+  } catch (const ChunkError& error) {
     end.error = error.what();
   }
   return end;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/files/scratch_folder.hpp"
+
 #include "h5feed/error.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/measure/time_budget.hpp"
@@ -41,7 +43,7 @@ std::optional<std::string> tuned_command(const Examined& examined, unsigned cpus
   const TuneSettings settings{.file = examined.settings.file(),
                               .data = examined.state().data.info().path,
                               .use = use_of(examined, cpus),
-                              .scratch = std::filesystem::temp_directory_path(),
+                              .scratch = temporary_place(),
                               .cpus = cpus};
   const ScopedLogSink quiet(ignore_log);
   try {

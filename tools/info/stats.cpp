@@ -57,6 +57,9 @@ std::string plan_line(const ChunkReader& reader, unsigned jobs) {
                      seconds >= 1 ? fmt::format("; about {:.0f} s", std::ceil(seconds)) : "");
 }
 
+// "-" where a channel has no finite value.
+std::string figure_text(double figure) { return std::isnan(figure) ? "-" : fmt::format("{:.9g}", figure); }
+
 }  // namespace
 
 std::vector<StatsResult> collect_stats(const std::shared_ptr<H5File>& file, const std::string& only,
@@ -92,13 +95,17 @@ std::string stats_text(const std::vector<StatsResult>& results) {
     Table table({{"channel", true}, {"mean", true}, {"std", true}, {"min", true}, {"max", true}});
     for (std::size_t c = 0; c < stats.channels.size(); ++c) {
       const ChannelStats& channel = stats.channels[c];
-      table.add_row({std::to_string(c), fmt::format("{:.9g}", channel.mean),
-                     fmt::format("{:.9g}", channel.std), fmt::format("{:.9g}", channel.min),
-                     fmt::format("{:.9g}", channel.max)});
+      table.add_row({std::to_string(c), figure_text(channel.mean), figure_text(channel.std),
+                     figure_text(channel.min), figure_text(channel.max)});
     }
     text += table.to_text();
     if (stats.non_finite > 0) {
       text += fmt::format("{} values are NaN or infinite and are ignored\n", format_count(stats.non_finite));
+    }
+    if (const std::size_t unscaled = normalize_stats(stats, result.info.dtype).unscaled; unscaled > 0) {
+      text += fmt::format("{} {} one value only, or no finite one: std 1 below leaves {} unscaled\n",
+                          format_count(unscaled), unscaled == 1 ? "channel has" : "channels have",
+                          unscaled == 1 ? "it" : "them");
     }
     text += fmt::format("put into your code:\n{}\n", normalize_lines(stats, result.info.dtype));
   }
@@ -106,17 +113,12 @@ std::string stats_text(const std::vector<StatsResult>& results) {
 }
 
 Json stats_json(const StatsResult& result) {
-  const double scale = default_scale(result.info.dtype);
   Json json = {{"values", result.stats.values}, {"non_finite", result.stats.non_finite}};
   for (const NamedAttribute& figure : stats_attributes(result.stats)) {
     json[figure.name] = std::get<std::vector<double>>(figure.value);
   }
-  std::vector<double> means, stds;
-  for (const ChannelStats& channel : result.stats.channels) {
-    means.push_back(channel.mean * scale);
-    stds.push_back(channel.std * scale);
-  }
-  json["normalize"] = {{"scale", scale}, {"mean", means}, {"std", stds}};
+  const NormalizeStats normalize = normalize_stats(result.stats, result.info.dtype);
+  json["normalize"] = {{"scale", normalize.scale}, {"mean", normalize.mean}, {"std", normalize.std}};
   json["code"] = normalize_lines(result.stats, result.info.dtype);
   return json;
 }

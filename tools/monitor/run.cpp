@@ -87,12 +87,11 @@ StatsPlace::StatsPlace(std::optional<pid_t> watched, bool offer) {
   const char* const own = std::getenv(kStatsFileVariable);
   path_ = watched ? variable_of(*watched, kStatsFileVariable) : own != nullptr ? own : "";
   if (!path_.empty() || !offer) return;
-  std::error_code none;
-  const std::filesystem::path place = std::filesystem::temp_directory_path(none);
-  if (none) return;
   try {
-    folder_.emplace(place, "h5feed-stats");
-  } catch (const FileError&) {
+    folder_.emplace(temporary_place(), "h5feed-stats");
+  } catch (const FileError& error) {
+    say(fmt::format("{}; TMPDIR names another folder: without one, what the loaders deliver is not shown",
+                    error.what()));
     return;
   }
   path_ = folder_->path() / "loaders.jsonl";
@@ -270,7 +269,8 @@ void MonitorRun::print_live(Table live, std::vector<std::string> cells) {
 
 void MonitorRun::write(const Json& json) {
   lines_->write(json);
-  if (arguments_.json) print_line(json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+  if (arguments_.json)
+    print_line(printable_json(json.dump(-1, ' ', false, Json::error_handler_t::replace)) + '\n');
 }
 
 // Output that cannot be written must not end the command that is watched: the first failure is said.

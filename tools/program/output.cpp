@@ -31,7 +31,7 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
 }
 
 std::string json_text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return printable_json(json.dump(2, ' ', false, Json::error_handler_t::replace)) + '\n';
 }
 
 void refuse_data(const std::filesystem::path& path) {

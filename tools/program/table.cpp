@@ -76,6 +76,14 @@ std::size_t character_bytes(std::string_view text) {
   return length;
 }
 
+// Returns the number of a UTF-8 character of at most three bytes.
+unsigned code_point(std::string_view character) {
+  constexpr std::array<unsigned, 3> kFirstBits = {0x7F, 0x1F, 0x0F};
+  unsigned number = static_cast<unsigned char>(character.front()) & kFirstBits.at(character.size() - 1);
+  for (const char c : character.substr(1)) number = number << 6U | (static_cast<unsigned char>(c) & 0x3FU);
+  return number;
+}
+
 // Whether a UTF-8 character is a control character: U+0000 to U+001F, U+007F to U+009F.
 bool controls_a_terminal(std::string_view character) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
@@ -174,6 +182,22 @@ std::string printable(std::string_view text) {
       result += character;
     }
     text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return result;
+}
+
+std::string printable_json(std::string_view json) {
+  std::string result;
+  while (!json.empty()) {
+    const std::string_view character = json.substr(0, std::max<std::size_t>(1, character_bytes(json)));
+    // Below U+0020 only the line ends between values are there as they are.
+    const bool unsafe = character.size() > 1 || character == "\x7F";
+    if (unsafe && (controls_a_terminal(character) || turns_text(character))) {
+      result += fmt::format("\\u{:04x}", code_point(character));
+    } else {
+      result += character;
+    }
+    json.remove_prefix(character.size());
   }
   return result;
 }

@@ -56,6 +56,10 @@ std::size_t display_width(std::string_view text) noexcept;
 /// direction of writing (Unicode Standard Annex 9), and bytes that are not UTF-8 become "?".
 std::string printable(std::string_view text);
 
+/// Makes JSON text (RFC 8259) safe to print on a terminal: in its strings the characters that `printable`
+/// replaces are escaped, as \uXXXX.
+std::string printable_json(std::string_view json);
+
 /// Returns text, such as a path from a file, as one word of a command for a shell: as it is, in quotes, or as
 /// bash's $'...' if a terminal would not show its characters.
 std::string shell_word(std::string_view text);

@@ -210,7 +210,10 @@ ChannelStats exact_figures(const Partial& partial) {
 }
 
 ChannelStats figures(const Partial& partial, bool exact) {
-  if (partial.count == 0) return {};
+  if (partial.count == 0) {
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    return {.mean = kNone, .std = kNone, .min = kNone, .max = kNone};
+  }
   if (exact) return exact_figures(partial);
   const long double variance = partial.deviation / static_cast<long double>(partial.count);
   return {.mean = static_cast<double>(partial.mean),
@@ -365,17 +368,25 @@ std::vector<NamedAttribute> stats_attributes(const DatasetStats& stats) {
 
 double default_scale(DType dtype) noexcept { return dtype == DType::u8 ? 1.0 / 255 : 1.0; }
 
-std::string normalize_lines(const DatasetStats& stats, DType dtype) {
-  const double scale = default_scale(dtype);
-  std::vector<std::string> means, stds;
+NormalizeStats normalize_stats(const DatasetStats& stats, DType dtype) {
+  NormalizeStats result{.scale = default_scale(dtype)};
   for (const ChannelStats& channel : stats.channels) {
-    means.push_back(fmt::format("{:.9g}", channel.mean * scale));
-    stds.push_back(fmt::format("{:.9g}", channel.std * scale));
+    const bool finite = std::isfinite(channel.mean);
+    const bool scaled = finite && channel.std > 0;
+    result.mean.push_back(finite ? channel.mean * result.scale : 0);
+    result.std.push_back(scaled ? channel.std * result.scale : 1);
+    if (!scaled) ++result.unscaled;
   }
+  return result;
+}
+
+std::string normalize_lines(const DatasetStats& stats, DType dtype) {
+  const NormalizeStats normalize = normalize_stats(stats, dtype);
   return fmt::format(
-      "options.normalize = {{.scale = {},\n                     .mean = {{{}}},\n"
-      "                     .std = {{{}}}}};",
-      dtype == DType::u8 ? "1.0 / 255" : "1.0", fmt::join(means, ", "), fmt::join(stds, ", "));
+      "options.normalize = {{.scale = {},\n                     .mean = {{{:.9g}}},\n"
+      "                     .std = {{{:.9g}}}}};",
+      dtype == DType::u8 ? "1.0 / 255" : "1.0", fmt::join(normalize.mean, ", "),
+      fmt::join(normalize.std, ", "));
 }
 
 }  // namespace h5feed::cli

@@ -16,7 +16,8 @@
 
 namespace h5feed::cli {
 
-/// Statistics of one channel, in the unit of the stored values.
+/// Statistics of one channel, in the unit of the stored values. All are NaN if the channel has no finite
+/// value.
 struct ChannelStats {
   double mean = 0;
   double std = 0;  ///< population standard deviation: square root of the mean squared deviation
@@ -68,6 +69,20 @@ double default_scale(DType dtype) noexcept;
 /// Returns attributes named mean, std, min and max with the values of all channels, in the unit of the stored
 /// values.
 std::vector<NamedAttribute> stats_attributes(const DatasetStats& stats);
+
+/// Parameters of the loader's `normalize`, one of each per channel.
+struct NormalizeStats {
+  double scale = 1;
+  std::vector<double> mean = {};
+  std::vector<double> std = {};
+  /// Number of channels without finite values or with one value only, for which `std` is 1: the loader
+  /// refuses other numbers there.
+  std::size_t unscaled = 0;
+};
+
+/// Returns the parameters with which the loader normalizes values of `dtype` to mean 0 and standard
+/// deviation 1.
+NormalizeStats normalize_stats(const DatasetStats& stats, DType dtype);
 
 /// Returns C++ lines that normalize with these statistics, e.g.
 /// "options.normalize = {.scale = 1.0 / 255, .mean = {0.286041}, .std = {0.353024}};"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files/scratch_folder.hpp"
 #include "base/system_limits.hpp"
 #include "flow/resolve/resolve_options.hpp"
 #include "store/filters/filters.hpp"
@@ -79,8 +80,7 @@ TuneSettings make_settings(const TuneArguments& arguments) {
   }
   if (!arguments.filters.empty()) settings.filters = words_of(arguments.filters);
   for (const std::string& filter : settings.filters) parse_filters(filter, 1);
-  settings.scratch = arguments.scratch.empty() ? std::filesystem::temp_directory_path()
-                                               : std::filesystem::path(arguments.scratch);
+  settings.scratch = arguments.scratch.empty() ? temporary_place() : std::filesystem::path(arguments.scratch);
   return settings;
 }
 

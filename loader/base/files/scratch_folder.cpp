@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -104,6 +105,11 @@ std::optional<FileDescriptor> lock_in(int folder) noexcept {
 }
 
 }  // namespace
+
+std::filesystem::path temporary_place() {
+  const char* const set = std::getenv("TMPDIR");
+  return set != nullptr && *set != 0 ? set : "/tmp";
+}
 
 ScratchFolder::ScratchFolder(const std::filesystem::path& parent, std::string_view name) {
   const std::filesystem::path place = std::filesystem::absolute(parent);

@@ -9,6 +9,10 @@
 
 namespace h5feed {
 
+/// Returns the folder for temporary files: the value of TMPDIR, or "/tmp" if that is unset or empty. Whether
+/// it exists is for its user to find out.
+std::filesystem::path temporary_place();
+
 /// A new folder "NAME-XXXXXX" that only this user may enter; the destructor removes it with everything in it.
 /// A process that is killed leaves its folder: the next ScratchFolder of this name in the same place removes
 /// it. The kernel tells whether a folder's process lives, by its lock of a file in the folder, so that a

@@ -157,6 +157,37 @@ TEST(InfoStats, leave_out_what_is_not_finite_and_say_so) {
   EXPECT_THAT(result.out, HasSubstr("\n      0   2.5  1.11803399    1    4\n"));
 }
 
+TEST(InfoStats, leave_channels_unscaled_that_have_one_value_or_none) {
+  const TempDir dir;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  {
+    H5TestFile file(dir / "s.h5");
+    file.create({.path = "x", .file_type = H5T_IEEE_F32LE, .shape = {2, 3, 1, 2}, .chunk = {1, 3, 1, 2}});
+    file.write("x", bytes_of<float>({1, 3, 7, 7, nan, HUGE_VALF, 1, 3, 7, 7, nan, nan}));
+  }
+  const std::vector<std::string> arguments = {"info", "s.h5", "--stats", "--data", "x"};
+  const ProgramResult text = run_program(dir.path(), arguments);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("\n      2     -    -    -    -\n"));
+  EXPECT_THAT(
+      text.out,
+      HasSubstr("2 channels have one value only, or no finite one: std 1 below leaves them unscaled"));
+  EXPECT_THAT(text.out, HasSubstr(".mean = {2, 7, 0},\n                     .std = {1, 1, 1}};"));
+  std::vector<std::string> as_json = arguments;
+  as_json.insert(as_json.end(), {"--write-attributes", "--json"});
+  const ProgramResult json = run_program(dir.path(), as_json);
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  const Json stats = Json::parse(json.out).at("datasets")[0].at("stats");
+  EXPECT_EQ(stats.at("mean"), Json({2.0, 7.0, nullptr}));
+  EXPECT_EQ(stats.at("normalize").at("std"), Json({1.0, 1.0, 1.0}));
+  const Hid file(H5Fopen((dir / "s.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Hid attribute(H5Aopen_by_name(file.get(), "x", "max", H5P_DEFAULT, H5P_DEFAULT));
+  std::vector<double> stored(3);
+  require(H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, stored.data()), "H5Aread");
+  EXPECT_EQ(stored[1], 7);
+  EXPECT_TRUE(std::isnan(stored[2]));
+}
+
 TEST(InfoStats, print_lines_to_paste_and_are_stored_as_attributes) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,8,8"}).exit_code,

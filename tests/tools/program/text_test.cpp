@@ -155,5 +155,10 @@ TEST(Printable, replaces_control_characters_and_bytes_that_are_not_utf8) {
             "?1m ?? ???");
 }
 
+TEST(Table, shows_json_that_does_not_control_a_terminal) {
+  EXPECT_EQ(printable_json("{\n  \"caf\xC3\xA9 \\u001b\": \"a\x7F\xC2\x9B\u202Eb\u2066\u061C\"}\n"),
+            "{\n  \"caf\xC3\xA9 \\u001b\": \"a\\u007f\\u009b\\u202eb\\u2066\\u061c\"}\n");
+}
+
 }  // namespace
 }  // namespace h5feed::test
