@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "conformance" / "corpus"
@@ -82,3 +84,28 @@ sys.exit(compare.main())
     assert sum(line.startswith(f"wrong: {tmp_path / '0002.h5'}:/x") for line in lines) == 1, lines
     # The last file has a virtual dataset and its source.
     assert lines[-1] == "4 files: 1 crashed, 2 equal, 1 hung, 1 wrong"
+
+
+def test_a_process_that_ends_over_one_dataset_costs_that_one_only(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "several.h5", "w") as file:
+        for name in ("a", "b", "c", "d"):
+            file[name] = np.arange(3)
+    script = tmp_path / "spoiled.py"
+    script.write_text(f"""
+import os, sys
+sys.path.insert(0, {str(CORPUS)!r})
+import compare
+right, read = compare.ours, compare.oracle
+def ours(file, name):
+    return os.abort() if name == "b" else right(file, name)
+def oracle(dataset):
+    return os.abort() if dataset.name == "/c" else read(dataset)
+compare.ours, compare.oracle = ours, oracle
+sys.exit(compare.main())
+""")
+    result = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=300)
+    place = tmp_path / "several.h5"
+    assert result.stdout.splitlines() == [
+        f"crashed: {place}:/b: SIGABRT", f"unreadable: {place}:/c: h5py ended its process",
+        "1 files: 1 crashed, 2 equal, 1 unreadable"], result.stdout + result.stderr
+    assert result.returncode == 1

@@ -4,9 +4,10 @@
 
     compare.py FOLDER ... [--timeout SECONDS] [--jobs N] [--json FILE]
 
-Each file is read in a process of its own, which may die or hang. A dataset is `equal`; `refused`, by a message that names
-file or dataset; `wrong`: other values, an error while h5py reads it, or a message without a name; `unreadable` by h5py
-as well; `crashed` or `hung`. Prints each dataset that is neither equal nor refused, the reasons of refusals with how often
+Each file is read in a process of its own, which may die or hang; another one goes on behind the dataset over which it
+did. A dataset is `equal`; `refused`, by a message that names file or dataset; `wrong`: other values, an error while h5py
+reads it, or a message without a name; `unreadable` by h5py, over which that may crash as well; `crashed` or `hung` by
+h5feed. Prints each dataset that is neither equal nor refused, the reasons of refusals with how often
 they occur, and how many there are of each kind. Exits with 1 if any is wrong, crashed or hung.
 
 Needs the Python package h5feed, h5py and NumPy, and for filters of plugins hdf5plugin.
@@ -25,7 +26,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,14 +91,23 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.dtype.kind == b.dtype.kind == "f" and np.array_equal(a.astype("f8"), b.astype("f8"), equal_nan=True)
 
 
-def judge(path: Path, file: h5py.File, name: str) -> Verdict:
+def judge(path: Path, file: h5py.File, name: str, put: Callable[[Any], None]) -> Verdict:
+    """What becomes of a dataset; says before each library is asked which one it is."""
+    put([name, "h5py"])
+    try:
+        expected, problem = oracle(file[os.fsencode(name)]), ""
+    except Exception as error:  # noqa: BLE001 - whatever h5py has against it
+        expected, problem = None, f"{type(error).__name__}: {error}"
+    return judge_ours(path, name, expected, problem, put)
+
+
+def judge_ours(path: Path, name: str, expected: np.ndarray | None, problem: str, put: Callable[[Any], None]) -> Verdict:
+    """What becomes of a dataset of which h5py has these values, or this problem."""
+
     def verdict(kind: str, way: str = "", message: str = "") -> Verdict:
         return Verdict(str(path), name, kind, way, message)
 
-    try:
-        expected, problem = oracle(file[name]), ""
-    except Exception as error:  # noqa: BLE001 - whatever h5py has against it
-        expected, problem = None, f"{type(error).__name__}: {error}"
+    put([name, "h5feed"])
     try:
         values, way = ours(str(path), name)
     except h5feed.Error as error:
@@ -116,19 +126,28 @@ def judge(path: Path, file: h5py.File, name: str) -> Verdict:
 def datasets_of(file: h5py.File) -> list[str]:
     """The datasets, each once: links of other names are not followed, nor those to other files."""
     names: list[str] = []
-    file.visititems(lambda name, thing: names.append(name) if isinstance(thing, h5py.Dataset) else None)
+    file.visititems(lambda name, thing: names.append(os.fsdecode(name)) if isinstance(thing, h5py.Dataset) else None)
     return names
 
 
-def read_file(path: Path, out: int) -> None:
-    """Writes a line of JSON for each dataset of a file, in front of it its name."""
+def read_file(path: Path, done: Mapping[str, str], out: int) -> None:
+    """Writes lines of JSON: for each dataset of a file who is about to read it, and what became of it.
+
+    `done` names the datasets over which a process has crashed or hung, and the library that did.
+    """
 
     def put(thing: Any) -> None:
         os.write(out, (json.dumps(thing) + "\n").encode())
 
+    problem = "h5py ended its process"
     try:
+        if "" in done:
+            raise RuntimeError(problem)
+        put(["", "h5py"])
         file = h5py.File(path, "r", locking=False)
+        names = datasets_of(file)
     except Exception as error:  # noqa: BLE001 - whatever h5py has against it
+        put(["", "h5feed"])
         try:
             h5feed.Dataset.open(str(path))
         except h5feed.Error as refusal:
@@ -137,26 +156,29 @@ def read_file(path: Path, out: int) -> None:
             put(Verdict(str(path), "", "unreadable", message=f"{type(error).__name__}: {error}"))
         return
     with file:
-        for name in datasets_of(file):
-            put(name)
-            put(judge(path, file, name))
+        for name in names:
+            if name not in done:
+                put(judge(path, file, name, put))
+            elif done[name] == "h5py":
+                put(judge_ours(path, name, None, problem, put))
 
 
 class Running(NamedTuple):
     path: Path
+    done: dict[str, str]
     pid: int
     end: float
     output: list[bytes]
 
 
-def start(path: Path, timeout: float, running: dict[int, Running]) -> None:
+def start(path: Path, done: dict[str, str], timeout: float, running: dict[int, Running]) -> None:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
             os.close(reading)
-            read_file(path, writing)
+            read_file(path, done, writing)
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -164,32 +186,39 @@ def start(path: Path, timeout: float, running: dict[int, Running]) -> None:
             sys.stderr.flush()
             os._exit(code)
     os.close(writing)
-    running[reading] = Running(path, pid, time.monotonic() + timeout, [])
+    running[reading] = Running(path, done, pid, time.monotonic() + timeout, [])
 
 
 def verdicts_of(job: Running, status: int, hung: bool) -> Iterator[Verdict]:
-    pending = ""
+    """What a process said; adds to `job.done` the dataset over which it ended, and all before it."""
+    name, library = "", ""
     for line in b"".join(job.output).decode().splitlines():
         thing = json.loads(line)
-        if isinstance(thing, str):
-            pending = thing
+        if len(thing) == 2:
+            name, library = thing
         else:
-            pending = ""
+            job.done[thing[1]] = "told"
+            name = library = ""
             yield Verdict(*thing)
-    if hung:
-        yield Verdict(str(job.path), pending, "hung")
-    elif status != 0:
-        how = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "an exception"
-        yield Verdict(str(job.path), pending, "crashed", message=how)
+    if not hung and status == 0:
+        return
+    job.done[name] = library
+    how = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "an exception"
+    if library != "h5py":
+        yield Verdict(str(job.path), name, "hung" if hung else "crashed", message="" if hung else how)
 
 
 def compare(paths: Iterable[Path], *, timeout: float = 60, jobs: int = 1) -> Iterator[Verdict]:
     """Compares files, `jobs` at a time, and yields what became of each of their datasets."""
     logging.getLogger("h5feed").setLevel(logging.ERROR)
     waiting, running = iter(paths), dict[int, Running]()
+    unfinished: list[Running] = []
     while True:
+        while unfinished and len(running) < jobs:
+            job = unfinished.pop()
+            start(job.path, job.done, timeout, running)
         for path in itertools.islice(waiting, jobs - len(running)):
-            start(path, timeout, running)
+            start(path, {}, timeout, running)
         if not running:
             return
         begin = time.monotonic()
@@ -212,12 +241,14 @@ def compare(paths: Iterable[Path], *, timeout: float = 60, jobs: int = 1) -> Ite
             status = os.waitpid(job.pid, 0)[1]
             del running[pipe]
             yield from verdicts_of(job, status, hung)
+            if (hung or status != 0) and job.done.get("") in (None, "h5py"):
+                unfinished.append(job)
 
 
 def files_in(folders: Iterable[str]) -> list[Path]:
     found: list[Path] = []
     for folder in map(Path, folders):
-        found += [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if p.suffix in SUFFIXES)
+        found += [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if p.suffix in SUFFIXES and p.is_file())
     return found
 
 

@@ -129,7 +129,8 @@ if hdf5plugin:
             FILTERS[name] = [(made.filter_id, tuple(made.filter_options))]
 
 AXES: dict[str, list[Any]] = {
-    "layout": ["contiguous", "compact", "external", "virtual, whole rows", "virtual, columns", "virtual, rows in turn", *CHUNKS],
+    "layout": ["contiguous", "compact", "external", "virtual, whole rows", "virtual, columns", "virtual, rows in turn",
+               "virtual, irregular rows", "virtual, another type", *CHUNKS],
     "filters": list(FILTERS), "type": [*NUMBERS, *OTHER_TYPES],
     "shape": [EVERY_ROW, (13,), (13, 7), (3, 4, 5, 6, 2), (1,), (1, 1, 1), (), (0, 4)],
     "values": ["all", "some", "none"], "fill": ["default", "defined", "undefined"],
@@ -160,6 +161,8 @@ def is_valid(case: Case) -> bool:
     if elements == 0 and case.layout != "contiguous" or len(case.shape) < 2 and case.layout in ("B-tree v2", "virtual, columns"):
         return False
     if case.layout == "virtual, rows in turn" and case.shape[0] < 2:
+        return False
+    if case.layout == "virtual, irregular rows" and case.shape[0] < 4:
         return False
     if case.layout != "contiguous" and case.type == "string of variable length":
         return False
@@ -233,8 +236,30 @@ def property_list(case: Case, stored: Any, folder: Path, name: str) -> Any:
     return plist
 
 
+def write_irregular(file: h5py.File, values: np.ndarray) -> None:
+    """The first row and those from the third on by one selection, which is no regular one; the second by another."""
+    space = h5s.create_simple(values.shape)
+    plist = h5p.create(h5p.DATASET_CREATE)
+    for parts in (((0, 1), (2, values.shape[0] - 2)), ((1, 1),)):
+        space.select_none()
+        for begin, rows in parts:
+            space.select_hyperslab((begin,) + (0,) * (values.ndim - 1), (rows, *values.shape[1:]), op=h5s.SELECT_OR)
+        plist.set_virtual(space, b".", b"source", space)
+    space.select_all()
+    h5d.create(file.id, b"x", h5t.py_create(values.dtype), space, plist)
+
+
+def another_type(dtype: np.dtype) -> np.dtype:
+    """One of the same kind that holds all of its values."""
+    wide = np.dtype(f"<{dtype.kind}8")
+    return wide.newbyteorder() if wide == dtype else wide
+
+
 def write_virtual(file: h5py.File, case: Case, values: np.ndarray) -> None:
-    file.create_dataset("source", data=values, chunks=True)
+    stored = another_type(values.dtype) if case.layout == "virtual, another type" else values.dtype
+    file.create_dataset("source", data=values.astype(stored), chunks=True)
+    if case.layout == "virtual, irregular rows":
+        return write_irregular(file, values)
     layout = h5py.VirtualLayout(case.shape, values.dtype)
     source = h5py.VirtualSource(".", "source", case.shape)
     if case.layout == "virtual, columns":
@@ -246,6 +271,7 @@ def write_virtual(file: h5py.File, case: Case, values: np.ndarray) -> None:
     else:
         layout[...] = source
     file.create_virtual_dataset("x", layout)
+    return None
 
 
 def write(path: Path, case: Case, seed: int) -> None:
