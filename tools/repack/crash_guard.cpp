@@ -10,11 +10,13 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 
+#include "base/clock.hpp"
 #include "base/files/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "tools/program/interrupt.hpp"
@@ -32,19 +34,27 @@ constexpr int kPassOnMilliseconds = 100;
 
 // Waits until the child has ended, whose end of the pipe is then closed. The first signal is marked as one
 // that is passed on, since a terminal sends it to the child as well; each after it is meant to end the child
-// at once.
-void wait_for(pid_t child, int pipe) {
-  for (int passed_on = 0;;) {
-    if (const int signal = take_noted_signal(); signal != 0)
-      passed_on++ == 0 ? ::sigqueue(child, signal, {}) : ::kill(child, signal);
+// at once. Returns the first one if the child did not obey in time and was killed, else 0.
+int wait_for(pid_t child, int pipe) {
+  constexpr std::chrono::seconds kObeys(2);
+  int first = 0;
+  bool killed = false;
+  Clock::time_point passed_on;
+  for (;;) {
+    if (const int signal = take_noted_signal(); signal != 0) {
+      first == 0 ? ::sigqueue(child, signal, {}) : ::kill(child, signal);
+      if (first == 0) passed_on = Clock::now();
+      if (first == 0) first = signal;
+    }
+    if (first != 0 && !killed && Clock::now() - passed_on > kObeys) killed = ::kill(child, SIGKILL) == 0;
     pollfd ended{.fd = pipe, .events = POLLIN, .revents = 0};
-    if (::poll(&ended, 1, kPassOnMilliseconds) > 0) return;
+    if (::poll(&ended, 1, kPassOnMilliseconds) > 0) return killed ? first : 0;
   }
 }
 
 }  // namespace
 
-std::optional<int> go_on_in_child(const std::function<void(int signal)>& crashed) {
+std::optional<int> go_on_in_child(const EndedChild& ended) {
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
@@ -63,14 +73,17 @@ std::optional<int> go_on_in_child(const std::function<void(int signal)>& crashed
     if (::getppid() != parent) ::_exit(1);
     return std::nullopt;
   }
-  wait_for(child, from.get());
+  const int disobeyed = wait_for(child, from.get());
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int signal = WTERMSIG(status);
-  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) end_by_signal(signal);
-  crashed(signal);
+  ended.clean_up();
+  if (disobeyed != 0) throw Interrupted(disobeyed);
+  for (const int interrupting : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+    if (signal == interrupting) end_by_signal(signal);
+  ended.crashed(signal);
   return EXIT_FAILURE;
 }
 

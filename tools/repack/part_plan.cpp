@@ -118,13 +118,22 @@ std::uint64_t PartPlan::count_complete() const {
 }
 
 void PartPlan::check_others() const {
-  for (std::uint64_t part = 0; split_ && part < parts_; ++part) {
+  for (std::uint64_t part = 0; part < parts_; ++part) {
     std::error_code error;
-    if (!std::filesystem::exists(path(part), error) || complete(part)) continue;
+    const std::filesystem::path file = path(part);
+    if (std::filesystem::equivalent(arguments_.in, file, error)) {
+      throw OptionError(
+          fmt::format("{} is the input, and has the name of a part of {}; choose another name for the output",
+                      arguments_.in, arguments_.out));
+    }
+    if (arguments_.force || !std::filesystem::exists(file, error) || complete(part)) continue;
+    // Parts that only serve to resume are replaced where source or settings have changed since, but nothing
+    // else is.
+    if (!split_ && text_attribute(file, "/", kPartIdentity)) continue;
     throw FileError(
         fmt::format("{} is no such part: made from another source or with other settings; remove it, or "
                     "--force to replace it",
-                    path(part).string()));
+                    file.string()));
   }
 }
 
@@ -191,8 +200,8 @@ std::string PartPlan::digest() const {
                                  std::filesystem::last_write_time(in).time_since_epoch().count(), parts_);
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     if (!in_parts_[i]) continue;
-    text += fmt::format("|{} {} {}", jobs_[i].info().path, jobs_[i].info().shape_text(),
-                        format_shape(jobs_[i].storage.chunk_shape));
+    text += fmt::format("|{} {} {} {}", jobs_[i].info().path, jobs_[i].info().shape_text(),
+                        format_shape(jobs_[i].storage.chunk_shape), unit_rows(jobs_[i]));
     for (const FilterSpec& filter : jobs_[i].storage.filters) {
       text += fmt::format(" {}", filter.id);
       for (const unsigned param : filter.params) text += fmt::format(",{}", param);

@@ -62,7 +62,8 @@ class PartPlan {
   bool complete(std::uint64_t part) const;
   /// Returns the number of complete parts. Reads their files. Throws FileError.
   std::uint64_t count_complete() const;
-  /// Throws FileError that names the file if the file of a part of --split holds anything else.
+  /// Throws OptionError if the file of a part is the input, and, unless --force is given, FileError that
+  /// names the file if it holds anything else than a part. Reads the files.
   void check_others() const;
 
   /// Describes the remaining work, for the user.

@@ -36,13 +36,20 @@ class PartedRepack {
         file_(file),
         arguments_(arguments),
         plan_(file, arguments),
-        settings_(settings_for(plan_.jobs(), settings)) {}
+        settings_(settings_for(plan_.jobs(), settings)),
+        jobs_(plan_.jobs()) {
+    for (RepackJob& job : jobs_) plan_job(job, settings_);
+  }
 
   int run() {
-    if (!arguments_.force) plan_.check_others();
+    plan_.check_others();
     if (!arguments_.dry_run) require_room_for_all();
     say(plan_.text());
     if (arguments_.dry_run) return kDone;
+    // What the last step would refuse is refused before the parts are written.
+    const CopyPlan plan = plan_.split() ? plan_of_views() : copy_plan(jobs_, arguments_);
+    rehearse_copy(*file_, plan);
+    say_moved_links(check_copyable(*H5File::open(file_->path()), plan));
     const UnfinishedOutput unfinished;  // outlives the writers, which remove their files
     try {
       Progress progress("repack", ProgressUnit::bytes, total_bytes());
@@ -51,7 +58,14 @@ class PartedRepack {
         if (!plan_.only() || *plan_.only() == part) write_part(part, advance);
       }
       if (plan_.count_complete() < plan_.parts()) return report(false);
-      plan_.split() ? write_views(advance) : put_together(advance);
+      plan_.split() ? write_views(plan, advance) : put_together(plan, advance);
+    } catch (const FileError&) {
+      // Processes that write the last parts at the same time all find them complete, and one of them is
+      // first.
+      if (!plan_.only() || !views_are_there()) {
+        say_what_is_kept();
+        throw;
+      }
     } catch (...) {
       say_what_is_kept();
       throw;
@@ -74,10 +88,9 @@ class PartedRepack {
   // Checks before the first part is written that the last part, and the assembled file, will fit too.
   void require_room_for_all() const {
     std::vector<RepackJob> jobs;
-    for (std::size_t i = 0; i < plan_.jobs().size(); ++i) {
-      if (plan_.in_parts(i)) jobs.push_back(plan_.jobs()[i]);
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      if (plan_.in_parts(i)) jobs.push_back(jobs_[i]);
     }
-    for (RepackJob& job : jobs) plan_job(job, settings_);
     const RepackEstimate all = estimate_repack(jobs, arguments_.in, 0, settings_);
     std::uint64_t missing = 0;
     for (std::uint64_t part = 0; part < plan_.parts(); ++part) {
@@ -138,19 +151,13 @@ class PartedRepack {
     writer.commit();
   }
 
-  // Writes everything of the source except the rows, which are in the parts.
-  void write_views(const Advance& advance) {
+  CopyPlan plan_of_views() const {
     RepackArguments arguments = arguments_;
     arguments.libver = "latest";  // HDF5 1.8 has no virtual datasets
-    std::vector<RepackJob> others;
-    for (std::size_t i = 0; i < plan_.jobs().size(); ++i) {
-      if (!plan_.in_parts(i)) others.push_back(plan_.jobs()[i]);
-    }
-    for (RepackJob& job : others) plan_job(job, settings_);
-    CopyPlan plan = copy_plan(others, arguments);
-    for (std::size_t i = 0; i < plan_.jobs().size(); ++i) {
+    CopyPlan plan = copy_plan(others(), arguments);
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
       if (!plan_.in_parts(i)) continue;
-      const RepackJob& whole = plan_.jobs()[i];
+      const RepackJob& whole = jobs_[i];
       CopiedStorage view{.fixed_max_shape = true};
       for (std::uint64_t part = 0; part < plan_.parts(); ++part) {
         view.parts.push_back(
@@ -158,38 +165,72 @@ class PartedRepack {
       }
       plan.filled_by_caller.emplace(whole.info().path, std::move(view));
     }
-    rehearse_copy(*file_, plan);
+    return plan;
+  }
+
+  // The datasets that are not in parts.
+  std::vector<RepackJob> others() const {
+    std::vector<RepackJob> jobs;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      if (!plan_.in_parts(i)) jobs.push_back(jobs_[i]);
+    }
+    return jobs;
+  }
+
+  // Writes everything of the source except the rows, which are in the parts.
+  void write_views(const CopyPlan& plan, const Advance& advance) {
+    std::vector<RepackJob> jobs = others();
     const auto copied = H5File::open(file_->path());
-    say_moved_links(check_copyable(*copied, plan));
     H5Writer writer(settings_.out, arguments_.force, *copied, true);
     copy_objects(*copied, writer, plan, check_interrupted);
     std::vector<ChunkSeals> seals;
-    for (RepackJob& job : others) seals.push_back(write_job(job, writer, settings_, advance));
-    finish(writer, *copied, plan, others, seals, advance);
+    for (RepackJob& job : jobs) seals.push_back(write_job(job, writer, settings_, advance));
+    writer.close();
+    check_views(writer.temporary());
+    finish(writer, *copied, plan, jobs, seals, advance);
+  }
+
+  // Throws the error of a virtual dataset whose sources are not the parts that it expects.
+  void check_views(const std::filesystem::path& path) const {
+    const auto file = H5File::open(path);
+    const ScopedLogSink quiet(ignore_log);
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      if (!plan_.in_parts(i)) continue;
+      const DatasetInfo view = file->describe(jobs_[i].info().path);
+      open_chunk_reader(file, view);
+      if (view.layout != StorageLayout::virtual_dataset || view.shape != jobs_[i].info().shape) {
+        throw FileError(fmt::format("{}:{} is not what the parts make; --force replaces the file",
+                                    path.string(), jobs_[i].info().path));
+      }
+    }
+  }
+
+  bool views_are_there() const {
+    try {
+      check_views(settings_.out);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
   }
 
   // Copies the chunks of all parts as stored.
-  void put_together(const Advance& advance) {
-    std::vector<RepackJob> jobs = plan_.jobs();
-    for (RepackJob& job : jobs) plan_job(job, settings_);
-    const CopyPlan plan = copy_plan(jobs, arguments_);
-    rehearse_copy(*file_, plan);
+  void put_together(const CopyPlan& plan, const Advance& advance) {
     const auto copied = H5File::open(file_->path());
-    say_moved_links(check_copyable(*copied, plan));
     H5Writer writer(settings_.out, arguments_.force, *copied, arguments_.latest());
     copy_objects(*copied, writer, plan, check_interrupted);
     std::vector<RepackJob> others, pieces;
     std::vector<ChunkSeals> seals, piece_seals;
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
       if (!plan_.in_parts(i)) {
-        others.push_back(jobs[i]);
+        others.push_back(jobs_[i]);
         seals.push_back(write_job(others.back(), writer, settings_, advance));
         continue;
       }
       for (std::uint64_t part = 0; part < plan_.parts(); ++part) {
-        const PartRows rows = plan_.rows_of(jobs[i], part);
+        const PartRows rows = plan_.rows_of(jobs_[i], part);
         if (rows.count == 0) continue;
-        pieces.push_back(piece(jobs[i], part, rows));
+        pieces.push_back(piece(jobs_[i], part, rows));
         piece_seals.push_back(write_job(pieces.back(), writer, settings_, advance));
       }
     }
@@ -243,9 +284,9 @@ class PartedRepack {
     try {
       const std::uint64_t done = plan_.count_complete();
       if (done == 0) return;
-      say(fmt::format("{} of {} parts {} complete and stay next to {}; the same command{} continues", done,
-                      plan_.parts(), done == 1 ? "is" : "are", printable(arguments_.out),
-                      arguments_.resume || plan_.only() ? "" : " with --resume"));
+      say(fmt::format("{} of {} parts {} next to {}; the same command{} continues", done, plan_.parts(),
+                      done == 1 ? "is complete and stays" : "are complete and stay",
+                      printable(arguments_.out), arguments_.resume || plan_.only() ? "" : " with --resume"));
     } catch (const std::exception&) {
       // The exception in flight has the relevant message.
     }
@@ -288,6 +329,7 @@ class PartedRepack {
   const RepackArguments& arguments_;
   const PartPlan plan_;
   const RepackSettings settings_;
+  std::vector<RepackJob> jobs_;  // those of the plan, with how each is copied
 };
 
 }  // namespace

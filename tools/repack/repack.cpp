@@ -97,7 +97,6 @@ void remove_leftovers(const RepackArguments& arguments) {
 
 // After the process that repacks was ended by a signal.
 [[noreturn]] void throw_crashed(const RepackArguments& arguments, int signal) {
-  remove_leftovers(arguments);
   const std::string result = fmt::format("{} was not written{}", arguments.out,
                                          in_parts(arguments) ? "; its complete parts stay" : "");
   if (signal == SIGKILL) {
@@ -176,7 +175,9 @@ int repack_here(const RepackArguments& arguments) {
 int repack(const RepackArguments& arguments) {
   check_arguments(arguments);
   if (in_parts(arguments)) part_choice(arguments);  // refuses wrong numbers before anything is read
-  const std::optional<int> code = go_on_in_child([&](int signal) { throw_crashed(arguments, signal); });
+  const std::optional<int> code =
+      go_on_in_child({.clean_up = [&] { remove_leftovers(arguments); },
+                      .crashed = [&](int signal) { throw_crashed(arguments, signal); }});
   return code ? *code : repack_here(arguments);
 }
 

@@ -106,6 +106,13 @@ void ensure_started() H5FEED_REQUIRES(hdf5_mutex) {
         "the program has closed libhdf5 (H5close), and with it the files of h5feed; leave that to its exit");
 }
 
+// Keeps the innermost reason of the error stack in the array of characters `text`.
+herr_t keep_innermost(unsigned depth, const H5E_error2_t* error, void* text) noexcept {
+  auto& out = *static_cast<std::array<char, 512>*>(text);
+  if (depth == 0 && error->desc != nullptr) std::snprintf(out.data(), out.size(), "%s", error->desc);
+  return 0;
+}
+
 }  // namespace
 
 Hdf5ErrorHandler::Hdf5ErrorHandler(H5E_auto2_t handler, void* data) noexcept {
@@ -137,11 +144,6 @@ Hdf5ErrorHandler::~Hdf5ErrorHandler() {
 // the C++ API's exception is caught, further calls of that API have cleared the stack.
 herr_t Hdf5Session::record(hid_t stack, void* session) noexcept {
   call_failed.store(true, std::memory_order_relaxed);
-  const auto keep_innermost = [](unsigned depth, const H5E_error2_t* error, void* text) noexcept -> herr_t {
-    auto& out = *static_cast<std::array<char, 512>*>(text);
-    if (depth == 0 && error->desc != nullptr) std::snprintf(out.data(), out.size(), "%s", error->desc);
-    return 0;
-  };
   return H5Ewalk2(stack, H5E_WALK_UPWARD, keep_innermost, &static_cast<Hdf5Session*>(session)->error_);
 }
 
@@ -153,10 +155,13 @@ Hdf5Session::Hdf5Session() : lock_(hdf5_mutex) {
 Hdf5Session::~Hdf5Session() = default;
 
 std::string Hdf5Session::error() const {
-  if (error_.front() == '\0') return "no reason given by libhdf5";
+  std::array<char, 512> reason = error_;
+  // Of some calls that fail, such as H5Aiterate2 in 1.10, the reasons are on the stack, and nobody is told.
+  if (reason.front() == '\0') H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_innermost, &reason);
+  if (reason.front() == '\0') return "no reason given by libhdf5";
   // libhdf5 reports failed system calls with times and addresses around the one useful part.
   constexpr std::string_view kSystemReason = "error message = '";
-  std::string text = error_.data();
+  std::string text = reason.data();
   if (const std::size_t begin = text.find(kSystemReason); begin != std::string::npos) {
     text.erase(0, begin + kSystemReason.size());
     text.erase(std::min(text.find('\''), text.size()));

@@ -127,6 +127,56 @@ TEST(RepackParts, are_never_mixed_with_those_of_another_plan) {
   expect_equal(dir, "b.h5");
 }
 
+TEST(RepackParts, are_never_mixed_with_those_of_other_datasets) {
+  const TempDir dir;
+  write_source(dir);
+  ASSERT_EQ(repack(dir, {"--dataset", "labels", "--filter", "none", "--part", "0/2"}).exit_code, 0);
+  const ProgramResult refused = repack(dir, {"--dataset", "images", "--filter", "none", "--part", "1/2"});
+  EXPECT_EQ(refused.exit_code, 1) << "its parts end at other rows";
+  EXPECT_THAT(refused.err,
+              HasSubstr("b.part-0-of-2.h5 is no such part: made from another source or with other"));
+}
+
+TEST(RepackParts, do_not_replace_the_source_or_a_file_that_is_no_part) {
+  const TempDir dir;
+  write_source(dir);
+  const std::vector<std::byte> source = read_through_libhdf5(dir / "a.h5", "images");
+  const auto refused = [&](const std::string& name, std::vector<std::string> options) {
+    std::filesystem::rename(dir / "a.h5", dir / name);
+    std::vector<std::string> arguments = {"repack", name, "b.h5", "--dataset", "images", "--chunk", "5"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const ProgramResult result = run_program(dir.path(), arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(
+        result.err,
+        name + " is the input, and has the name of a part of b.h5; choose another name for the output\n");
+    EXPECT_THAT(names_in(dir.path()), ElementsAre(name));
+    std::filesystem::rename(dir / name, dir / "a.h5");
+    EXPECT_EQ(read_through_libhdf5(dir / "a.h5", "images"), source);
+  };
+  refused("b.part-1-of-2.h5", {"--part", "1/2", "--force"});
+  refused("b.part-0-of-2.h5", {"--split", "2", "--force"});
+  refused(".b.part-0-of-1.h5", {"--resume"});
+
+  std::filesystem::copy_file(dir / "a.h5", dir / ".b.part-0-of-1.h5");
+  EXPECT_THAT(repack(dir, {"--dataset", "images", "--chunk", "5", "--resume"}).err,
+              HasSubstr(".b.part-0-of-1.h5 is no such part: "));
+  EXPECT_EQ(read_through_libhdf5(dir / ".b.part-0-of-1.h5", "images"), source);
+}
+
+TEST(RepackParts, are_not_begun_where_the_rest_cannot_be_copied) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "a.h5");
+    file.create({.path = "images", .shape = {kRows, 6}, .chunk = {8, 6}});
+    file.create_converted("view", {4, 6}, patterned_bytes(4 * 6));
+  }
+  const ProgramResult result = repack(dir, {"--dataset", "images", "--chunk", "4", "--resume"});
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("a.h5:/view: a virtual dataset, which HDF5 1.8 cannot read"));
+  EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
+}
+
 TEST(RepackParts, go_on_where_an_interruption_left_them) {
   const TempDir dir;
   write_source(dir);
