@@ -20,6 +20,7 @@
 #include "h5feed/error.hpp"
 #include "plan/permutation.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/isolation/isolated_file.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/sha256.hpp"
 #include "tools/storage/chunk_walk.hpp"
@@ -38,6 +39,7 @@ struct CheckedChunk {
   std::span<const std::byte> values;  // values to hash; empty if neither side could read them
   std::string direct_error;
   std::string library_error;
+  bool too_large = false;            // libhdf5 would need more memory than its process may take
   std::string finding;               // empty if both sides agree
   std::shared_ptr<ByteBuffer> slab;  // null if nothing is hashed
 };
@@ -105,6 +107,8 @@ class DatasetCheck {
     });
     if (result_.no_sha256.empty() && stopped_) result_.no_sha256 = "time ran out before the last chunk";
     if (result_.no_sha256.empty()) result_.sha256 = sha256_.finish();
+    if (too_large_ && result_.not_compared.empty())
+      result_.not_compared = "libhdf5 needs more memory for its chunks than isolation_memory_bytes";
     return std::move(result_);
   }
 
@@ -138,6 +142,7 @@ class DatasetCheck {
     item.values = {};
     item.direct_error.clear();
     item.library_error.clear();
+    item.too_large = false;
     item.finding.clear();
     if (!hashing_) {
       slab_ = nullptr;
@@ -185,6 +190,9 @@ class DatasetCheck {
                            std::span(item->box.count).first(rank),
                            item->library.span().first(item->box_bytes));
       if (!compares_) item->values = item->library.span().first(item->box_bytes);
+    } catch (const IsolationMemoryError& error) {
+      item->library_error = error.what();
+      item->too_large = compares_;
     } catch (const Error& error) {
       item->library_error = error.what();
     }
@@ -202,6 +210,7 @@ class DatasetCheck {
   std::string difference(const CheckedChunk& item) const {
     const std::string chunk = reader_.describe_chunk(item.visit.chunk);
     if (!item.direct_error.empty() || !result_.not_compared.empty()) return item.direct_error;
+    if (item.too_large) return {};
     if (!item.library_error.empty()) {
       return fmt::format("{}: h5feed decodes it, yet libhdf5 cannot read it ({}); report it with this file",
                          chunk, item.library_error);
@@ -243,6 +252,7 @@ class DatasetCheck {
   void account(CheckedChunk& item) {
     if (item.visit.first) {
       ++result_.visited;
+      too_large_ = too_large_ || item.too_large;
       if (!compares_) item.finding = item.library_error;
       if (!item.finding.empty()) {
         const bool unreadable = !item.direct_error.empty() || !compares_;
@@ -272,6 +282,7 @@ class DatasetCheck {
   std::vector<CheckedChunk> items_;
   std::uint64_t taken_ = 0;
   bool stopped_ = false;
+  bool too_large_ = false;           // some chunks were not compared
   std::atomic<bool> hashing_{true};  // cleared by the last stage, read by the first
   std::shared_ptr<ByteBuffer> slab_;
   Sha256 sha256_;

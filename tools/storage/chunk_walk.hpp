@@ -53,8 +53,6 @@ class ChunkWalk {
   std::size_t slab_bytes(const ChunkVisit& visit) const noexcept;
   /// Bytes of the largest slab.
   std::uint64_t max_slab_bytes() const noexcept { return slab_rows_ * row_bytes_; }
-  /// Number of chunks that hold the same rows.
-  std::uint64_t chunks_per_band() const noexcept { return chunks_per_band_; }
 
   /// Returns the part of the dataset that `chunk` covers. Thread-safe.
   ChunkBox box(std::uint64_t chunk) const;

@@ -30,9 +30,6 @@ class SyntheticImages {
   /// Writes sample `sample` to `out`, which must have the size of one sample.
   void fill(std::uint64_t sample, std::span<std::byte> out) const;
 
-  /// Returns the share of noisy tiles, 0 … 1.
-  double grain_share() const noexcept { return grain_share_; }
-
  private:
   template <typename T>
   void fill_as(std::uint64_t sample, std::span<T> out) const;

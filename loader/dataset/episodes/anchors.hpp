@@ -62,10 +62,6 @@ class Anchors {
   std::uint64_t episode_of(std::uint64_t sample) const noexcept;
   /// Returns the number of the file that holds an anchor. O(log files).
   std::uint64_t file_of(const Place& anchor) const noexcept;
-  /// Returns the first sample of an episode.
-  std::uint64_t first_sample_of(std::uint64_t episode) const noexcept {
-    return episodes_[episode].first_sample;
-  }
   /// Returns the number of samples whose anchors, or the first of them if they are drawn, are in front of
   /// `row` of the data. O(log episodes).
   std::uint64_t samples_before(std::uint64_t row) const noexcept;

@@ -48,7 +48,8 @@ class RowFuture {
     /// Returns the turn at which `sample` is due next; nullopt if it is due neither in this round nor in the
     /// predicted one. `served` lists further turns that are past, sorted.
     std::optional<std::uint64_t> due(std::uint64_t sample, std::span<const std::uint64_t> served) const;
-    /// Returns the turn, at `after` at the earliest, at which `sample` is due next; nullopt as above.
+    /// Returns the turn, at `after` at the earliest, at which `sample` is due next; nullopt if it is due
+    /// neither in this round nor in the predicted one.
     std::optional<std::uint64_t> due_after(std::uint64_t sample, std::uint64_t after) const;
 
     /// Returns the first turn after both rounds.

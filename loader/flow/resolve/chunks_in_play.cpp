@@ -50,7 +50,7 @@ std::uint64_t samples_of_window(const Shuffle& shuffle, std::uint64_t all, std::
 }
 
 // Returns the chunks of a field with rows of episodes that samples in play and in preparation come from;
-// `in_play` are those of the former.
+// `in_play` are those of samples in play alone.
 std::uint64_t chunks_in_episodes(const Field& field, const DatasetState& dataset, const Shuffle& shuffle,
                                  std::uint64_t samples, std::uint64_t in_play) {
   const double parts = chunks_per_window(field);
@@ -82,7 +82,7 @@ std::uint64_t chunks_in_play(const Field& field, const DatasetState& dataset, co
 }
 
 // Returns the chunks of data or a field that is cut into tiles which samples in play and in preparation come
-// from; `in_play` are those of the former.
+// from; `in_play` are those of samples in play alone.
 std::uint64_t chunks_of_tiles(const SampleMap& map, const Shuffle& shuffle, std::uint64_t samples,
                               std::uint64_t in_play) {
   const PlayRun run =

@@ -14,7 +14,8 @@ namespace h5feed {
 /// Thread-safe on distinct spans.
 void to_host_values(const DatasetInfo& info, std::span<std::byte> values) noexcept;
 
-/// Does the latter part alone, for values in the host's byte order.
+/// Takes the bits of integers that do not fill their bytes, with the sign, of values in the host's byte
+/// order, in place. Thread-safe on distinct spans.
 void take_value_bits(const DatasetInfo& info, std::span<std::byte> values) noexcept;
 
 }  // namespace h5feed

@@ -68,9 +68,9 @@ std::vector<std::byte> IsolatedFile::answer(const WireWriter& request, std::span
   if (reply.outcome == Outcome::done) return std::move(reply.bytes);
   const std::string message(reinterpret_cast<const char*>(reply.bytes.data()), reply.bytes.size());
   if (reply.outcome != Outcome::out_of_memory) throw_as(reply.outcome, message);
-  throw IsolationError(path_ +
-                       ": libhdf5 needs more memory for it than isolation_memory_bytes; restore the "
-                       "file from a good copy, or raise the limit if it is only large");
+  throw IsolationMemoryError(path_ +
+                             ": libhdf5 needs more memory for it than isolation_memory_bytes; restore the "
+                             "file from a good copy, or raise the limit if it is only large");
 }
 
 void IsolatedFile::refuse(const std::string& what) const { process_->refuse(path_, what); }

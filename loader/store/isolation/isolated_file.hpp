@@ -11,10 +11,18 @@
 #include <type_traits>
 #include <vector>
 
+#include "h5feed/error.hpp"
 #include "store/isolation/reader_process.hpp"
 #include "store/isolation/requests.hpp"
 
 namespace h5feed {
+
+/// libhdf5 needs more memory in its process than `isolation_memory_bytes`: the file is damaged, or its chunks
+/// are large. The message names the file.
+class IsolationMemoryError : public IsolationError {
+ public:
+  using IsolationError::IsolationError;
+};
 
 /// A file opened in a `ReaderProcess`, which may be shared by many files. All requests of
 /// the process are serialized, like calls of libhdf5 itself, each within a `ReaderProcess::Use`. If the

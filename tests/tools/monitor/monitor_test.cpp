@@ -167,8 +167,8 @@ TEST_F(MonitorWithoutDriver, runs_the_command_records_it_and_returns_its_exit_co
     EXPECT_GT(lines[i]["time"], 1.6e9);
     const json& process = lines[i]["process"];
     EXPECT_GE(process["processes"], 1);
-    EXPECT_GE(process["rss_bytes"], 0) << "0 where it is just ending";
-    EXPECT_GE(process["cpu_s"], 0);
+    EXPECT_TRUE(process["rss_bytes"].is_number_integer());
+    EXPECT_TRUE(process["cpu_s"].is_number());
   }
   const json& summary = lines.back()["process"];
   EXPECT_EQ(lines.back()["summary"], json::array());
