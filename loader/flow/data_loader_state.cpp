@@ -96,8 +96,7 @@ void DataLoader::State::warn_of_empty_epochs() const {
   std::string why = "the sampler gives no samples";
   if (fewest > 0) {
     why = fmt::format(
-        "a rank has {0} of the samples, fewer than a batch, and drop_last is set; use batch_size ≤ {0}{1}",
-        fewest, ranks > 1 ? ", or fewer ranks" : "");
+        "a rank has {0} of the samples, too few for one; use batch_size ≤ {0}, or drop_last = false", fewest);
   } else if (ranks > 1) {
     why = fmt::format("one of the {} ranks has no samples; use fewer ranks", ranks);
   }
