@@ -95,8 +95,7 @@ void DataLoader::State::warn_of_empty_epochs() const {
   const std::int64_t ranks = resolved.options.world_size;
   std::string why = "the sampler gives no samples";
   if (fewest > 0) {
-    why = fmt::format(
-        "a rank has {0} of the samples, too few for one; use batch_size ≤ {0}, or drop_last = false", fewest);
+    why = fmt::format("a rank has {0} of the samples, too few for one; use batch_size ≤ {0}", fewest);
   } else if (ranks > 1) {
     why = fmt::format("one of the {} ranks has no samples; use fewer ranks", ranks);
   }
