@@ -168,13 +168,13 @@ void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset,
   if (windows && options.shuffle.window_chunks() > chunks) {
     const bool by_image = dataset.tiling && dataset.tiling->num_images() == chunks;
     const char* const unit = dataset.episodes ? "group" : by_image ? "image" : "chunk";
-    throw OptionError(fmt::format("{} \"{}\": the data has {} {}{}{}; use \"chunk:{}\" or less, or \"full\"",
+    throw OptionError(fmt::format("{} \"{}\": the data has {} {}{}{}; use \"chunk:{}\"{} or \"full\"",
                                   spelled("shuffle"), options.shuffle.to_string(), format_count(chunks), unit,
                                   chunks == 1 ? "" : "s",
                                   dataset.episodes ? " of chunks, large enough for the windows"
                                   : by_image       ? ", whose chunks count as one"
                                                    : "",
-                                  chunks));
+                                  chunks, chunks > 1 ? " or less," : ""));
   }
   if (by_chunk && static_cast<std::uint64_t>(options.world_size) > chunks) {
     throw OptionError(fmt::format(
