@@ -93,7 +93,7 @@ Fault fault_of_failure(const Examined& examined) {
   return {Severity::serious,
           "not_measured",
           "the loader failed while it was measured, with the message above, and read all samples after that",
-          {"h5feed doctor again  # once what the message names is mended"}};
+          {fmt::format("h5feed doctor {}  # once what the message names is mended", examined.typed)}};
 }
 
 // Says what samples are damaged that the settings do without, or how to train without them.

@@ -7,9 +7,10 @@
 
 namespace h5feed::cli {
 
-/// What is done in the process that waits, where a signal has ended the child.
+/// Callbacks of `go_on_in_child` for a child process that was ended by a signal. Both are called in the
+/// process that waits for the child, first `clean_up`.
 struct EndedChild {
-  /// Removes what the child left.
+  /// Removes the files that the child left unfinished.
   std::function<void()> clean_up;
   /// Throws the error to report, unless the signal is one that interrupts.
   std::function<void(int signal)> crashed;

@@ -60,9 +60,7 @@ class PartedRepack {
       if (plan_.count_complete() < plan_.parts()) return report(false);
       plan_.split() ? write_views(plan, advance) : put_together(plan, advance);
     } catch (const FileError&) {
-      // Processes that write the last parts at the same time all find them complete, and one of them is
-      // first.
-      if (!plan_.only() || !views_are_there()) {
+      if (!another_wrote_views()) {
         say_what_is_kept();
         throw;
       }
@@ -205,8 +203,12 @@ class PartedRepack {
     }
   }
 
-  bool views_are_there() const {
+  // Processes that write the last parts at the same time all find the parts complete, and one of them is
+  // first to write OUT, which was not there when they began.
+  bool another_wrote_views() const {
+    if (!plan_.only() || arguments_.force) return false;
     try {
+      if (plan_.count_complete() < plan_.parts()) return false;
       check_views(settings_.out);
       return true;
     } catch (const Error&) {
