@@ -22,13 +22,15 @@ namespace {
 // Runs `work` in a child of a process that waits, and returns the exit code of that process, to which
 // `signal` is sent once the child has begun. The child leaves the file "left", which is removed where it did
 // not end by itself.
-int code_of_waiting(const TempDir& dir, int signal, const std::function<void()>& work) {
+int code_of_waiting(const TempDir& dir, int signal, const std::function<void()>& work,
+                    void (*on_ended_child)(int) = SIG_DFL) {
   const pid_t waiting = ::fork();
   if (waiting == 0) {
+    std::signal(SIGCHLD, on_ended_child);
     cli::catch_interrupts();
     const auto clean_up = [&] { std::filesystem::remove(dir / "left"); };
     try {
-      if (cli::go_on_in_child({.clean_up = clean_up, .crashed = [](int signal) { ::_exit(200 + signal); }}))
+      if (cli::go_on_in_child({.clean_up = clean_up, .crashed = [](int by) { ::_exit(200 + by); }}))
         ::_exit(1);
       std::ofstream(dir / "left") << "x";
       std::ofstream(dir / "begun") << "x";
@@ -56,12 +58,12 @@ TEST(RepackChild, that_obeys_no_signal_is_ended_and_what_it_left_is_removed) {
 }
 
 TEST(RepackChild, that_crashes_is_cleaned_up_after_also_where_children_are_ignored) {
-  for (const bool ignored : {false, true}) {
+  for (void (*on_ended_child)(int) : {SIG_DFL, SIG_IGN}) {
     const TempDir dir;
-    std::signal(SIGCHLD, ignored ? SIG_IGN : SIG_DFL);
-    EXPECT_EQ(code_of_waiting(dir, 0, [] { std::abort(); }), 200 + SIGABRT);
+    EXPECT_EQ(code_of_waiting(
+                  dir, 0, [] { std::abort(); }, on_ended_child),
+              200 + SIGABRT);
     EXPECT_FALSE(std::filesystem::exists(dir / "left"));
-    std::signal(SIGCHLD, SIG_DFL);
   }
 }
 
