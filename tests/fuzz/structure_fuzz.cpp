@@ -67,6 +67,7 @@ void fuzz_one(std::span<const std::byte> input) {
   const unsigned address = reader.u16();
   const InputSource file(reader.rest());
   structure_damage(file);
+  header_damage(file, address);
   chunk_tree_damage(file, address);
 }
 

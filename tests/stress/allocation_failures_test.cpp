@@ -19,6 +19,7 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/log.hpp"
+#include "support/case_step.hpp"
 #include "support/failing_new.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/loaders/loader_cases.hpp"
@@ -75,8 +76,9 @@ class AllocationFailures : public testing::TestWithParam<Case> {
 
 TEST_P(AllocationFailures, end_with_all_samples_or_an_exception) {
   EXPECT_EQ(epoch(), 40);  // what is allocated once for the process
-  std::int64_t exceptions = 0, number = 0;
-  for (bool failed = true; failed; ++number) {
+  std::int64_t exceptions = 0, tried = 0;
+  for (bool failed = true; failed; ++tried) {
+    const std::int64_t number = tried * static_cast<std::int64_t>(kCaseStep);
     bool thrown = false;
     begin_failures({.first = number});
     try {
@@ -93,7 +95,7 @@ TEST_P(AllocationFailures, end_with_all_samples_or_an_exception) {
     if (thrown) ++exceptions;
     ASSERT_FALSE(HasFailure());
   }
-  EXPECT_GT(exceptions, number / 2) << "of " << number << " failures";
+  EXPECT_GT(exceptions, tried / 2) << "of " << tried << " failures";
   EXPECT_EQ(epoch(), 40);
   EXPECT_EQ(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_FILE), 0);
 }

@@ -23,6 +23,7 @@
 #include "h5feed/error.hpp"
 #include "store/index/chunk_index.hpp"
 #include "support/captured_log.hpp"
+#include "support/case_step.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/loaders/loader_cases.hpp"
 #include "support/loaders/row_simulator.hpp"
@@ -252,7 +253,7 @@ TEST(CachePolicies, deliver_the_right_rows_whatever_epoch_comes_next) {
                                     .cache_bytes = 40'000,
                                     .cache_policy = CachePolicy::clairvoyant});
       std::uint64_t draw = 5;
-      for (int round = 0; round < 120; ++round) {
+      for (int round = 0; round < 120 / static_cast<int>(kCaseStep); ++round) {
         draw = draw * 6364136223846793005ull + 1442695040888963407ull;
         if ((draw >> 33) % 3 != 0) loader.set_epoch((draw >> 40) % 4);
         loader.start_epoch();

@@ -49,7 +49,7 @@ class PartedRepack {
     // What the last step would refuse is refused before the parts are written.
     const CopyPlan plan = plan_.split() ? plan_of_views() : copy_plan(jobs_, arguments_);
     rehearse_copy(*file_, plan);
-    say_moved_links(check_copyable(*H5File::open(file_->path()), plan));
+    say_moved_links(check_copyable(*H5File::open_at_risk(file_->path(), file_->path()), plan));
     const UnfinishedOutput unfinished;  // outlives the writers, which remove their files
     try {
       Progress progress("repack", ProgressUnit::bytes, total_bytes());
@@ -178,7 +178,7 @@ class PartedRepack {
   // Writes everything of the source except the rows, which are in the parts.
   void write_views(const CopyPlan& plan, const Advance& advance) {
     std::vector<RepackJob> jobs = others();
-    const auto copied = H5File::open(file_->path());
+    const auto copied = H5File::open_at_risk(file_->path(), file_->path());
     H5Writer writer(settings_.out, arguments_.force, *copied, true);
     copy_objects(*copied, writer, plan, check_interrupted);
     std::vector<ChunkSeals> seals;
@@ -218,7 +218,7 @@ class PartedRepack {
 
   // Copies the chunks of all parts as stored.
   void put_together(const CopyPlan& plan, const Advance& advance) {
-    const auto copied = H5File::open(file_->path());
+    const auto copied = H5File::open_at_risk(file_->path(), file_->path());
     H5Writer writer(settings_.out, arguments_.force, *copied, arguments_.latest());
     copy_objects(*copied, writer, plan, check_interrupted);
     std::vector<RepackJob> others, pieces;

@@ -134,7 +134,7 @@ int repack_here(const RepackArguments& arguments) {
   rehearse_copy(*file, plan);
   const double rehearsal_s = std::chrono::duration<double>(Clock::now() - rehearsal_start).count();
   // libhdf5 copies all objects that are not rewritten, from one file of this process to another.
-  const auto copied = H5File::open(arguments.in);
+  const auto copied = H5File::open_at_risk(arguments.in, arguments.in);
   say_moved_links(check_copyable(*copied, plan));
   const RepackEstimate estimate = estimate_repack(jobs, arguments.in, rehearsal_s, settings);
   require_free_space(arguments.out,

@@ -2,11 +2,24 @@
 #include "store/checks/link_message.hpp"
 
 namespace h5feed {
+namespace {
+
+// A byte of version and flags, the name of the file, that of the object. libhdf5 1.10 looks for the names
+// without asking where the value ends.
+bool is_external_target(std::span<const std::byte> value) {
+  MessageContents contents(value);
+  contents.skip(1);
+  contents.skip_text(false);
+  contents.skip_text(false);
+  return contents.whole();
+}
+
+}  // namespace
 
 // Version, flags, optional type, order of creation and character set, length of the name, name, target.
 std::optional<LinkMessage> read_link_message(std::span<const std::byte> body, const NumberWidths& widths) {
   constexpr unsigned kWidthOfName = 0x03, kHasOrder = 0x04, kHasType = 0x08, kHasCharacterSet = 0x10;
-  constexpr unsigned kHard = 0, kSoft = 1, kFirstOfUsers = 64;
+  constexpr unsigned kHard = 0, kSoft = 1, kFirstOfUsers = 64, kExternal = 64;
   MessageContents contents(body);
   if (contents.byte() != 1) return std::nullopt;
   const unsigned flags = contents.byte();
@@ -25,7 +38,8 @@ std::optional<LinkMessage> read_link_message(std::span<const std::byte> body, co
   } else if (type == kSoft || type >= kFirstOfUsers) {
     const std::uint64_t value_bytes = contents.number(2);
     if (type == kSoft && value_bytes == 0) return std::nullopt;
-    contents.skip(value_bytes);
+    const std::span<const std::byte> value = contents.skip(value_bytes);
+    if (type == kExternal && !is_external_target(value)) return std::nullopt;
   } else {
     return std::nullopt;
   }

@@ -18,6 +18,8 @@
 #include "store/checks/link_message.hpp"
 #include "store/checks/message_bounds.hpp"
 #include "store/checks/newer_index.hpp"
+#include "store/checks/old_group.hpp"
+#include "store/checks/old_tree.hpp"
 #include "store/checks/virtual_mapping.hpp"
 #include "store/format/object_header.hpp"
 #include "store/format/object_messages.hpp"
@@ -31,32 +33,15 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kMostObjects = 1024;
 
-// A tree of version 1 (HDF5 File Format Specification, section III.A.1).
-struct OldTree {
-  enum Kind : unsigned { group = 0, chunks = 1 };
-  Kind kind = group;
-  std::size_t key_bytes = 0;
-};
-
-// Header of a B-tree node of version 1.
-struct OldNode {
-  unsigned level = 0;
-  std::uint64_t entries = 0;
-};
-
 class Structure {
  public:
   Structure(const ByteSource& source, const Superblock& block)
       : bytes_(source, block), open_for_swmr_(block.open_for_swmr) {
     if (!block.extension) return;
     const ObjectHeader extension = read_object_header(bytes_, *block.extension);
-    const auto has = [&](HeaderMessage::Type type) {
-      return std::ranges::any_of(extension.messages,
-                                 [&](const HeaderMessage& message) { return message.type == type; });
-    };
     extension_damage_ = damage_of(extension, *block.extension);
-    may_have_image_ = !extension.damage.empty() || extension.messages.empty() || has(HeaderMessage::image);
-    has_shared_table_ = has(HeaderMessage::shared_table);
+    has_shared_table_ = first_of(extension, HeaderMessage::shared_table).has_value();
+    has_image_ = first_of(extension, HeaderMessage::image).has_value();
   }
 
   // Returns the damage of the superblock's extension, and from the root on that of headers and of the trees
@@ -72,6 +57,8 @@ class Structure {
       const ObjectHeader header = read_object_header(bytes_, objects[i]);
       if (i == 0 && !header.damage.empty()) return header.damage;
       if (std::string damage = damage_of(header, objects[i]); !damage.empty()) return damage;
+      // libhdf5 reads the names of the root group to open a file, those of others when they are opened.
+      if (std::string damage = i == 0 ? damage_of_names(header) : ""; !damage.empty()) return damage;
       std::vector<std::uint64_t> members;
       if (std::string damage = visit_group(header, members); !damage.empty()) return damage;
       for (const std::uint64_t member : members) {
@@ -95,8 +82,12 @@ class Structure {
           virtual_mapping_damage(bytes_, layout->body, largest_extents(bytes_, header).size());
       if (!damage.empty()) return damage;
     }
+    if (std::string damage = damage_of_names(header); !damage.empty()) return damage;
     std::vector<std::uint64_t> members;
-    return visit_group(header, members);
+    for (const HeaderMessage& message : header.messages) {
+      if (std::string damage = visit_links(message, members); !damage.empty()) return damage;
+    }
+    return {};
   }
 
   // Returns the damage of the chunk index of a dataset.
@@ -118,9 +109,7 @@ class Structure {
     return {};
   }
 
-  // Whether the file has a metadata cache image, or the extension of its superblock cannot be examined for
-  // one.
-  bool may_have_image() const { return may_have_image_; }
+  bool has_image() const { return has_image_; }
 
  private:
   std::string damage_of(const ObjectHeader& header, std::uint64_t address) const {
@@ -209,42 +198,40 @@ class Structure {
   // Appends the addresses of the members that hard links of the group name.
   std::string visit_group(const ObjectHeader& header, std::vector<std::uint64_t>& members) const {
     for (const HeaderMessage& message : header.messages) {
-      std::string damage;
-      if (message.type == HeaderMessage::old_group) {
-        damage = visit_old_group(bytes_.address_in(message.body, 0), members);
-      } else if (message.type == HeaderMessage::link_info) {
-        damage = link_storage_damage(bytes_, message.body);
-      } else if (message.type == HeaderMessage::link) {
-        const std::optional<LinkMessage> link = read_link_message(message.body, widths());
-        if (!link) return kBadLink;
-        if (link->target) members.push_back(*link->target);
-      }
+      std::string damage = message.type == HeaderMessage::old_group
+                               ? old_group_members(bytes_, message.body, kMostObjects, members)
+                               : visit_links(message, members);
       if (!damage.empty()) return damage;
     }
     return {};
   }
 
-  std::string visit_old_group(std::uint64_t root, std::vector<std::uint64_t>& members) const {
-    std::vector<std::uint64_t> tables;
-    std::string damage = old_tree({OldTree::group, bytes_.length_bytes()}, root, &tables);
-    const std::size_t entry_bytes = 2 * bytes_.address_bytes() + 24;
-    for (std::size_t i = 0; i < tables.size() && damage.empty() && members.size() < kMostObjects; ++i) {
-      const std::vector<std::byte> head = bytes_.read(tables[i], 8);
-      if (!begins_with(head, "SNOD")) continue;
-      const std::vector<std::byte> table =
-          bytes_.read(tables[i] + 8, static_cast<std::size_t>(number_in(head, 6, 2)) * entry_bytes);
-      for (std::size_t at = 0; at + entry_bytes <= table.size(); at += entry_bytes)
-        members.push_back(bytes_.address_in(table, at + bytes_.address_bytes()));
+  std::string visit_links(const HeaderMessage& message, std::vector<std::uint64_t>& members) const {
+    if (message.type == HeaderMessage::link_info) return link_storage_damage(bytes_, message.body);
+    if (message.type != HeaderMessage::link) return {};
+    const std::optional<LinkMessage> link = read_link_message(message.body, widths());
+    if (!link) return kBadLink;
+    if (link->target) members.push_back(*link->target);
+    return {};
+  }
+
+  // Returns the damage of the names that libhdf5 reads when it opens an object, or lists a group.
+  std::string damage_of_names(const ObjectHeader& header) const {
+    for (const HeaderMessage& message : header.messages) {
+      std::string damage;
+      if (message.type == HeaderMessage::old_group) damage = old_group_damage(bytes_, message.body);
+      if (message.type == HeaderMessage::external_files) damage = external_names_damage(bytes_, message.body);
+      if (!damage.empty()) return damage;
     }
-    return damage;
+    return {};
   }
 
   std::string index_of_layout(Bytes body, const ObjectHeader& header) const {
     const std::uint64_t version = number_in(body, 0, 1);
     constexpr std::uint64_t kChunked = 2;
     const auto old_chunks = [&](std::uint64_t dimensions, std::size_t address_at) {
-      return old_tree({OldTree::chunks, 8 + 8 * static_cast<std::size_t>(dimensions)},
-                      bytes_.address_in(body, address_at), nullptr);
+      return old_tree_damage(bytes_, {OldTree::chunks, 8 + 8 * static_cast<std::size_t>(dimensions)},
+                             bytes_.address_in(body, address_at));
     };
     if (version == 1 || version == 2)
       return number_in(body, 2, 1) == kChunked ? old_chunks(number_in(body, 1, 1), 8) : "";
@@ -276,62 +263,11 @@ class Structure {
     return extents;
   }
 
-  std::optional<OldNode> node_at(const OldTree& tree, std::uint64_t address) const {
-    const std::vector<std::byte> head = bytes_.read(address, 8);
-    if (head.size() < 8 || !begins_with(head, "TREE") || number_in(head, 4, 1) != tree.kind)
-      return std::nullopt;
-    return OldNode{static_cast<unsigned>(number_in(head, 5, 1)), number_in(head, 6, 2)};
-  }
-
-  // Descends level by level, so that memory is bounded by the nodes that the file can hold: each has to be
-  // one level below its parent and have one parent only. `leaf_children` gets what the leaves name.
-  std::string old_tree(const OldTree& tree, std::uint64_t root,
-                       std::vector<std::uint64_t>* leaf_children) const {
-    const std::optional<OldNode> top = node_at(tree, root);
-    if (!top) return {};
-    std::vector<std::uint64_t> nodes = {root};
-    for (unsigned level = top->level;; --level) {
-      std::vector<std::uint64_t> children;
-      for (const std::uint64_t node : nodes) {
-        const std::optional<OldNode> found = node_at(tree, node);
-        if (!found) continue;  // libhdf5 says so when it comes there
-        if (found->level != level) {
-          return fmt::format(
-              "the B-tree at byte {} has a node of level {} at byte {}, where level {} belongs", root,
-              found->level, node, level);
-        }
-        if (level > 0 || leaf_children != nullptr) add_children(tree, node, found->entries, children);
-        if (children.size() > bytes_.left(0) / 8)  // Bytes of an empty symbol table; nodes have more
-          return fmt::format("the B-tree at byte {} has more nodes than the file has room for", root);
-      }
-      if (level == 0) {
-        if (leaf_children != nullptr) *leaf_children = std::move(children);
-        return {};
-      }
-      std::ranges::sort(children);
-      if (const auto twice = std::ranges::adjacent_find(children); twice != children.end())
-        return fmt::format("the B-tree at byte {} has the node at byte {} twice", root, *twice);
-      nodes = std::move(children);
-    }
-  }
-
-  void add_children(const OldTree& tree, std::uint64_t node, std::uint64_t entries,
-                    std::vector<std::uint64_t>& children) const {
-    const std::size_t first = 8 + 2 * bytes_.address_bytes() + tree.key_bytes;
-    const std::size_t step = bytes_.address_bytes() + tree.key_bytes;
-    const std::vector<std::byte> body = bytes_.read(node, first + static_cast<std::size_t>(entries) * step);
-    for (std::size_t at = first; at + bytes_.address_bytes() <= body.size() && entries > 0;
-         at += step, --entries) {
-      const std::uint64_t child = bytes_.address_in(body, at);
-      if (bytes_.left(child) > 0) children.push_back(child);
-    }
-  }
-
   const MetadataBytes bytes_;
   const bool open_for_swmr_;
   std::string extension_damage_;
-  bool may_have_image_ = false;
   bool has_shared_table_ = false;
+  bool has_image_ = false;
   // Headers that others refer to for a message of a type, once these were examined.
   mutable std::set<std::pair<std::uint64_t, unsigned>> followed_;
   // Bytes of a value of the datatypes that attributes share, by the address of their headers.
@@ -354,7 +290,7 @@ std::string find_damage(const ByteSource& source, const Superblock& block, const
     try {
       // Another one for each attempt, because it remembers what it has examined.
       const Structure structure(bounded, block);
-      if (structure.may_have_image()) return {};
+      if (structure.has_image()) return {};
       damage = examine(structure);
     } catch (const BoundedSource::Exhausted& exhausted) {
       damage = exhausted.what();
@@ -365,6 +301,11 @@ std::string find_damage(const ByteSource& source, const Superblock& block, const
 }
 
 }  // namespace
+
+bool has_cache_image(const ByteSource& source) {
+  const std::optional<Superblock> block = read_superblock(source);
+  return block && Structure(source, *block).has_image();
+}
 
 std::string structure_damage(const ByteSource& source) {
   const std::optional<Superblock> block = read_superblock(source);

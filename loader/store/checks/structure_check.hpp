@@ -10,18 +10,24 @@
 
 namespace h5feed {
 
-/// Returns what is wrong with the superblock, the header of the root group, or the headers, their messages
-/// and the trees of groups that can be reached by hard links ("a node of the B-tree at byte 136 is its own
-/// child"); empty if nothing is. Examines up to 1,024 objects, the nearest to the root first; not the members
-/// of groups that keep their links in a heap, which `header_damage` examines when they are opened, and
-/// nothing of a file with a metadata cache image, whose structures may be out of date where they are stored.
-/// Blocks; here and below, the time is bounded in proportion to the size of the file. Throws FileError if the
-/// source cannot be read.
+/// Returns whether the file has a metadata cache image (HDF5 File Format Specification, section IV.A.2.y):
+/// libhdf5 then takes structures from there instead of where they are stored, so that nothing below examines
+/// such a file. libhdf5 1.10 crashes over damaged images, and may fail to close a file with an intact one.
+/// Blocks. Throws FileError if the source cannot be read.
+bool has_cache_image(const ByteSource& source);
+
+/// Returns what is wrong with the superblock, the header of the root group and its names, or with the
+/// headers, their messages and the trees of groups that can be reached by hard links ("a node of the B-tree
+/// at byte 136 is its own child"); empty if nothing is. Examines up to 1,024 objects, the nearest to the root
+/// first; not the members of groups that keep their links in a heap, nor the names in other groups than the
+/// root, which `header_damage` examines when they are opened. Blocks; here and below, the time is bounded in
+/// proportion to the size of the file. Throws FileError if the source cannot be read.
 std::string structure_damage(const ByteSource& source);
 
 /// Returns what is wrong with the object header at `address`, behind the user block, with its messages, with
-/// the tree of a group, and with the list of sources of a virtual dataset, like `structure_damage`, but of
-/// any object. Blocks. Throws FileError if the source cannot be read.
+/// the tree and the names of a group, with the names of external files, and with the list of sources of a
+/// virtual dataset, like `structure_damage`, but of any object. Blocks. Throws FileError if the source cannot
+/// be read.
 std::string header_damage(const ByteSource& source, std::uint64_t address);
 
 /// Returns what is wrong with the size of the elements of chunks, and with the levels of the chunk index, of

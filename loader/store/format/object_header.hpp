@@ -38,6 +38,10 @@ class MetadataBytes {
   /// Returns the bytes of the file from `address` on; 0 outside of it or for an undefined address.
   std::uint64_t left(std::uint64_t address) const noexcept;
 
+  /// Returns the address behind the bytes that the superblock counts to the file. libhdf5 reads none from
+  /// there on, unless the file is open for SWMR writing.
+  std::uint64_t end() const noexcept { return block_.end_of_file - block_.base_address; }
+
   /// Returns the address that begins at byte `at` of `bytes`; the undefined one if they end before.
   std::uint64_t address_in(std::span<const std::byte> bytes, std::size_t at) const noexcept;
 

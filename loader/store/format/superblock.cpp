@@ -68,8 +68,11 @@ std::optional<Superblock> read_superblock(const ByteSource& source) {
   block.address_bytes = width;
   block.length_bytes = length_width;
   block.base_address = address(0);
-  // The fifth field of the old versions is the link name of the root group's entry.
-  block.root_header = address(version < 2 ? 5 : 3);
+  // The old versions have an entry of the root group behind four addresses, which begins with the place of a
+  // name.
+  block.root_header =
+      version < 2 ? little_endian(std::span(bytes).subspan(addresses + 4 * width + length_width, width))
+                  : address(3);
   if (version >= 2 && address(1) != undefined_address(width)) block.extension = address(1);
   block.user_block_bytes = *offset;
   block.end_of_file = address(2);

@@ -137,6 +137,17 @@ H5File::~H5File() {
 
 std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const std::filesystem::path& place,
                                      const std::shared_ptr<ReaderProcess>& isolation) {
+  return open_with(path, place, isolation, isolation != nullptr);
+}
+
+std::shared_ptr<H5File> H5File::open_at_risk(const std::filesystem::path& path,
+                                             const std::filesystem::path& place) {
+  return open_with(path, place, nullptr, true);
+}
+
+std::shared_ptr<H5File> H5File::open_with(const std::filesystem::path& path,
+                                          const std::filesystem::path& place,
+                                          const std::shared_ptr<ReaderProcess>& isolation, bool at_risk) {
   // First, as nothing may fail between opening the file and owning it.
   std::shared_ptr<H5File> file(new H5File(path, place, std::make_unique<State>()));
   State& state = *file->state_;
@@ -148,6 +159,12 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const st
   state.swmr_writer = has_swmr_writer(*state.bytes);
   if (const std::string damage = structure_damage(*state.bytes); !damage.empty())
     throw FileError(fmt::format("{}: {}; {}", path.string(), damage, kRestore));
+  if (!at_risk && has_cache_image(*state.bytes)) {
+    throw FileError(
+        fmt::format("{}: it has a metadata cache image, over which libhdf5 can end the process; open it with "
+                    "isolation = process, or copy it by h5repack",
+                    path.string()));
+  }
   if (isolation) state.remote = std::make_unique<const IsolatedFile>(isolation, path, place);
   if (!isolation) open_here(path.string(), place.string(), of_program, state);
   return file;

@@ -92,13 +92,18 @@ class H5File : public std::enable_shared_from_this<H5File> {
   struct State;  ///< Internal to store/
 
   /// Opens a file, also beside its SWMR writer. Throws FileError (missing, unreadable, not HDF5, truncated,
-  /// not closed by a writer of another kind) and VersionError.
+  /// not closed by a writer of another kind, with a metadata cache image) and VersionError.
   static std::shared_ptr<H5File> open(const std::filesystem::path& path) { return open(path, path); }
   /// Opens `place`, a copy of the file `path`, which messages and `path()` name. With `isolation`, that
   /// process calls libhdf5, and every method throws IsolationError if it fails. Throws like the overload for
   /// one path.
   static std::shared_ptr<H5File> open(const std::filesystem::path& path, const std::filesystem::path& place,
                                       const std::shared_ptr<ReaderProcess>& isolation = nullptr);
+
+  /// Opens `place` like `open`, in a process that was started for that: a file with a metadata cache image as
+  /// well, over which libhdf5 may end the process.
+  static std::shared_ptr<H5File> open_at_risk(const std::filesystem::path& path,
+                                              const std::filesystem::path& place);
 
   H5File(const H5File&) = delete;
   H5File& operator=(const H5File&) = delete;
@@ -205,6 +210,9 @@ class H5File : public std::enable_shared_from_this<H5File> {
  private:
   friend class H5FileAccess;  // Access to the HDF5 identifier, under the mutex
   H5File(std::filesystem::path path, std::filesystem::path place, std::unique_ptr<State> state);
+  static std::shared_ptr<H5File> open_with(const std::filesystem::path& path,
+                                           const std::filesystem::path& place,
+                                           const std::shared_ptr<ReaderProcess>& isolation, bool at_risk);
 
   std::filesystem::path path_;
   std::filesystem::path place_;

@@ -15,6 +15,7 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
+#include "support/case_step.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
@@ -106,9 +107,11 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Repack, writes_every_filter_that_its_grammar_names) {
   const TempDir dir;
   write_kinds(dir, false);
+  std::uint64_t number = 0;
   for (const char* filter :
        {"none", "gzip:9", "lz4", "zstd:3", "lzf", "bzip2:1", "blosc:zstd:5", "shuffle+lz4", "bitshuffle:lz4",
         "bitshuffle:zstd:2", "bitshuffle+gzip:1", "shuffle+zstd:1+fletcher32"}) {
+    if (number++ % kCaseStep != 0) continue;
     const ProgramResult result =
         repack(dir, {"--dataset", "big_endian", "--chunk", "3x7x9", "--filter", filter, "--force"});
     ASSERT_EQ(result.exit_code, 0) << filter << result.err;

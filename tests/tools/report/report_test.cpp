@@ -11,6 +11,7 @@
 
 #include "h5feed/error.hpp"
 
+#include "support/case_step.hpp"
 #include "support/files/file_text.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/report_inputs.hpp"
@@ -286,9 +287,10 @@ TEST_F(Report, survives_members_of_any_type) {
       for (std::string parent = place; !parent.empty(); parent.resize(parent.rfind('/')))
         places.insert(parent);
     }
-    std::size_t pages = 0;
+    std::size_t pages = 0, number = 0;
     for (const std::string& place : places) {
       for (const Json& other : others) {
+        if (number++ % kCaseStep != 0) continue;
         Json changed = input;
         changed[Json::json_pointer(place)] = other;
         const std::string file = write("x.json", as_text(changed));

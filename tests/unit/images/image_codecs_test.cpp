@@ -15,6 +15,7 @@
 
 #include "images/image_library.hpp"
 #include "images/jpeg_pixels.hpp"
+#include "support/case_step.hpp"
 #include "support/files/image_bytes.hpp"
 #include "support/files/image_file.hpp"
 #include "support/files/temp_dir.hpp"
@@ -135,9 +136,10 @@ class JpegPixels : public Images {
 };
 
 TEST_F(JpegPixels, are_those_of_opencv_bit_for_bit) {
-  for (const Bytes& jpeg : plain_jpegs()) {
-    EXPECT_TRUE(quick(jpeg));
-    expect_the_pixels_of_opencv(jpeg);
+  const std::vector<Bytes> jpegs = plain_jpegs();
+  for (std::size_t i = 0; i < jpegs.size(); i += kCaseStep) {
+    EXPECT_TRUE(quick(jpegs[i]));
+    expect_the_pixels_of_opencv(jpegs[i]);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
+#include "support/case_step.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/files/trace_events.hpp"
@@ -137,13 +138,14 @@ TEST(TraceFileTest, keeps_the_newest_stages) {
 }
 
 TEST(TraceFileTest, keeps_nested_stages_and_those_of_many_threads) {
+  constexpr int kBatches = 5000 / static_cast<int>(kCaseStep);
   const TempDir dir;
   {
     TraceFile trace(dir / "run.json", nullptr);
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
-        for (std::uint64_t batch = 0; batch < 5000; ++batch) {
+        for (std::uint64_t batch = 0; batch < kBatches; ++batch) {
           trace.begin(Stage::wait, batch);
           trace.begin(Stage::plan, batch);
           trace.end(Stage::plan, batch);
@@ -153,8 +155,8 @@ TEST(TraceFileTest, keeps_nested_stages_and_those_of_many_threads) {
     }
   }
   const std::map<std::string, int> stages = check_events(parsed(dir / "run.json"));
-  EXPECT_EQ(stages.at("wait"), 20'000);
-  EXPECT_EQ(stages.at("plan"), 20'000);
+  EXPECT_EQ(stages.at("wait"), 4 * kBatches);
+  EXPECT_EQ(stages.at("plan"), 4 * kBatches);
 }
 
 TEST(TraceFileTest, passes_stages_on_to_the_sink) {
