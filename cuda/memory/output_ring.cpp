@@ -72,7 +72,8 @@ struct OutputRing::State {
           place);
   }
 
-  void put(std::unique_ptr<Slot> slot) H5FEED_EXCLUDES(mutex) {
+  // Takes the slot, unless it throws std::bad_alloc.
+  void put(std::unique_ptr<Slot>& slot) H5FEED_EXCLUDES(mutex) {
     const MutexLock lock(mutex);
     free.push_back(std::move(slot));
     --lent;
@@ -107,7 +108,7 @@ class OutputRing::HeldBatch final : public DeviceBatch {
       const DeviceGuard guard(state_->settings.device);
       state_->record_use(*slot_, streams_, place_);
       if (state_->settings.poison) state_->poison(*slot_, place_);
-      state_->put(std::move(slot_));
+      state_->put(slot_);
     } catch (...) {
       // A stream no longer exists, or the device has failed.
       if (slot_) state_->forget(std::move(slot_));
@@ -178,7 +179,7 @@ std::shared_ptr<DeviceBatch> OutputRing::hand_over(std::unique_ptr<Slot> slot, D
 
 void OutputRing::give_back(std::unique_ptr<Slot> slot) noexcept {
   try {
-    state_->put(std::move(slot));
+    state_->put(slot);
   } catch (const std::bad_alloc&) {
     if (slot) state_->forget(std::move(slot));
   }

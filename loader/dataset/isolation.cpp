@@ -3,6 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 
@@ -19,8 +24,11 @@ std::shared_ptr<ReaderProcess> reader_process_of(const DatasetOptions& options) 
                                   options.isolation_memory_bytes));
   }
   if (options.isolation == Isolation::none) return nullptr;
-  return std::make_shared<ReaderProcess>(
-      IsolationLimits{.time = options.isolation_timeout, .memory_bytes = options.isolation_memory_bytes});
+  // 68 years, which the clocks of both processes can count.
+  constexpr std::chrono::milliseconds kLongest =
+      std::chrono::seconds(std::numeric_limits<std::int32_t>::max());
+  return std::make_shared<ReaderProcess>(IsolationLimits{
+      .time = std::min(options.isolation_timeout, kLongest), .memory_bytes = options.isolation_memory_bytes});
 }
 
 }  // namespace h5feed

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,11 @@ BatchSlot BatchOutputs::take_slot(const Batch& batch, std::uint64_t first_turn, 
       own.target.bytes = make_bytes(batch.indices.size() * resolved_.format.target_row_bytes);
     return own;
   }
+  // Slots have room for the largest batch.
+  const std::size_t room =
+      resolved_.format.data_row_bytes * static_cast<std::size_t>(resolved_.options.max_batch_rows);
+  if (sparse_ && sparse_->bytes(batch.indices) > room)
+    throw std::logic_error("BatchOutputs: a batch of sparse rows has more values than the largest one");
   return device_->acquire_slot({.epoch = batch.epoch,
                                 .batch = batch.number,
                                 .wait = wait,

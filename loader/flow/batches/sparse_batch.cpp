@@ -52,19 +52,26 @@ std::uint64_t SparseBatch::values_of(const std::vector<std::int64_t>& samples) c
   return values;
 }
 
+// A reader of any samples may be asked for more than a loader has in a batch.
+DType SparseBatch::index_of(std::uint64_t values) const noexcept {
+  return index_ == DType::i32 ? index_dtype_for(values) : index_;
+}
+
 std::size_t SparseBatch::bytes(const std::vector<std::int64_t>& samples) const {
-  return SparsePlaces(values_of(samples), samples.size(), to_, index_).bytes;
+  const std::uint64_t values = values_of(samples);
+  return SparsePlaces(values, samples.size(), to_, index_of(values)).bytes;
 }
 
 SparseRows SparseBatch::make(const std::vector<std::int64_t>& samples,
                              std::shared_ptr<std::byte> bytes) const {
   const std::uint64_t values = values_of(samples);
-  const SparsePlaces places(values, samples.size(), to_, index_);
+  const DType index = index_of(values);
+  const SparsePlaces places(values, samples.size(), to_, index);
   SparseRows rows{.values = part_of(bytes, 0, to_, values),
-                  .columns = part_of(bytes, places.columns, index_, values),
-                  .offsets = part_of(bytes, places.offsets, index_, samples.size() + 1),
+                  .columns = part_of(bytes, places.columns, index, values),
+                  .offsets = part_of(bytes, places.offsets, index, samples.size() + 1),
                   .num_columns = static_cast<std::int64_t>(sparse_.reader->columns())};
-  if (index_ == DType::i32) {
+  if (index == DType::i32) {
     set_offsets<std::int32_t>(*sparse_.reader, samples, rows.offsets.bytes.get());
   } else {
     set_offsets<std::int64_t>(*sparse_.reader, samples, rows.offsets.bytes.get());
@@ -87,7 +94,7 @@ void SparseBatch::convert(const std::byte* from, std::size_t count, std::byte* t
 void SparseBatch::copy(const SparseReader::Row& row, std::size_t position, const SparseRows& out) const {
   const std::size_t count = row.columns.size();
   if (count == 0) return;
-  if (index_ == DType::i32) {
+  if (out.offsets.dtype == DType::i32) {
     const auto at = static_cast<std::size_t>(out.offsets.as<std::int32_t>()[position]);
     convert(row.values, count, out.values.bytes.get() + at * size_of(to_));
     std::memcpy(out.columns.as<std::int32_t>().data() + at, row.columns.data(), row.columns.size_bytes());

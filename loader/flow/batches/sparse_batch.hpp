@@ -21,7 +21,8 @@ class SparseBatch {
   /// Borrows its arguments, which must outlive it; `conversion` is that of the CPU. Throws std::bad_alloc.
   SparseBatch(const SparseData& sparse, const DeliveryFormat& format, const Conversion& conversion);
 
-  /// Returns the memory that a batch of these samples needs, in bytes.
+  /// Returns the memory that a batch of these samples needs, in bytes. Columns and offsets have the type of
+  /// `format`, or a wider one if the samples have more values than those of the largest batch.
   std::size_t bytes(const std::vector<std::int64_t>& samples) const;
 
   /// Returns the sparse rows of a batch of these samples in `bytes`, which they share, with their offsets
@@ -33,6 +34,7 @@ class SparseBatch {
 
  private:
   std::uint64_t values_of(const std::vector<std::int64_t>& samples) const noexcept;
+  DType index_of(std::uint64_t values) const noexcept;
   void convert(const std::byte* from, std::size_t count, std::byte* to) const;
 
   const SparseData& sparse_;

@@ -180,7 +180,7 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
   return rows_cheaper_than_chunks(dataset, resolved);
 }
 
-FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) {
+FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows, bool may_repeat) {
   FieldFormat format{.dtype = field.dtype(), .stacked = field.options.collate == Collate::stack};
   const std::size_t value_bytes = size_of(format.dtype);
   if (field.rows) {
@@ -192,9 +192,9 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
   }
   const RaggedField& rows = *field.ragged;
   format.row_bytes = capped_product(rows.element_values(), value_bytes);
-  // A batch may contain a row several times: with a sampler, or for several tiles.
+  // Several tiles belong to one row.
   const std::uint64_t elements =
-      field.options.collate == Collate::ragged && field.belonging.one_each() && max_batch_rows <= rows.rows()
+      field.options.collate == Collate::ragged && field.belonging.one_each() && !may_repeat
           ? rows.most_elements(max_batch_rows)
           : capped_product(max_batch_rows, rows.longest());
   format.batch_bytes = capped_product(elements, format.row_bytes);
@@ -202,6 +202,11 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
 }
 
 }  // namespace
+
+bool may_repeat_in_batch(const DataLoaderOptions& options) noexcept {
+  return options.sampler || options.batch_sampler || options.on_error == OnError::replace ||
+         (options.uneven == Uneven::pad && options.world_size > 1);
+}
 
 std::uint64_t batch_bytes(const DeliveryFormat& format, const ResolvedOptions& resolved) {
   const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
@@ -232,7 +237,8 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
   } else if (options.target_dtype) {
     throw OptionError("target_dtype needs a target; name one when opening the dataset, or leave it unset");
   }
-  for (const NamedField& field : dataset.fields) format.fields.push_back(field_format(field, max_batch_rows));
+  for (const NamedField& field : dataset.fields)
+    format.fields.push_back(field_format(field, max_batch_rows, may_repeat_in_batch(options)));
   for (const std::size_t number : dataset.fields_with_valid()) {
     const std::size_t rows = dataset.field(number)->belonging.per_sample();
     format.fields.push_back({.row_bytes = rows, .batch_bytes = capped_product(max_batch_rows, rows)});

@@ -48,6 +48,11 @@ struct DeliveryFormat {
   std::size_t slots_in_transfer = 0;     ///< Host slots of batches being copied to a GPU
 };
 
+/// Returns whether one batch may have a sample several times, if the options of a loader say no more of its
+/// order than these: a sampler chooses it again, a rank pads its share, or it replaces one that cannot be
+/// read.
+bool may_repeat_in_batch(const DataLoaderOptions& options) noexcept;
+
 /// Returns the bytes of the largest batch as it is delivered, repeats by `echo` included; at most 2⁶⁰.
 std::uint64_t batch_bytes(const DeliveryFormat& format, const ResolvedOptions& resolved);
 

@@ -29,14 +29,17 @@ SparsePlaces::SparsePlaces(std::uint64_t values, std::uint64_t samples, DType va
       offsets(columns + aligned_up(static_cast<std::size_t>(capped_product(values, size_of(index_type))))),
       bytes(offsets + static_cast<std::size_t>(samples + 1) * size_of(index_type)) {}
 
+DType index_dtype_for(std::uint64_t values) noexcept {
+  return values <= static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max()) ? DType::i32
+                                                                                        : DType::i64;
+}
+
 void set_sparse_format(DeliveryFormat& format, const SparseData& sparse, const DataLoaderOptions& options,
                        std::uint64_t max_batch_rows) {
   const SparseReader& reader = *sparse.reader;
-  const bool repeats = options.sampler || options.batch_sampler || max_batch_rows > reader.info().rows();
-  const std::uint64_t values =
-      repeats ? capped_product(max_batch_rows, reader.longest()) : reader.most_values(max_batch_rows);
-  const bool narrow = values <= static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max());
-  format.index_dtype = narrow ? DType::i32 : DType::i64;
+  const std::uint64_t values = may_repeat_in_batch(options) ? capped_product(max_batch_rows, reader.longest())
+                                                            : reader.most_values(max_batch_rows);
+  format.index_dtype = index_dtype_for(values);
   const SparsePlaces places(values, max_batch_rows, format.data_dtype, format.index_dtype);
   format.data_row_bytes = (places.bytes - 1) / max_batch_rows + 1;
 }

@@ -21,8 +21,12 @@ struct SparsePlaces {
   SparsePlaces(std::uint64_t values, std::uint64_t samples, DType value_type, DType index_type) noexcept;
 };
 
-/// Sets types and memory of batches that are delivered as CSR: of `max_batch_rows` samples, with repeats if
-/// `options` has a sampler.
+/// Returns the type of the columns and offsets of that many values: the narrower one, if it has room for all
+/// offsets.
+DType index_dtype_for(std::uint64_t values) noexcept;
+
+/// Sets types and memory of batches that are delivered as CSR: of `max_batch_rows` samples, among which
+/// samples may repeat if `may_repeat_in_batch` says so.
 void set_sparse_format(DeliveryFormat& format, const SparseData& sparse, const DataLoaderOptions& options,
                        std::uint64_t max_batch_rows);
 

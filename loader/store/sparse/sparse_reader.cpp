@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -36,7 +37,7 @@ std::uint64_t values_per_block(const SparsePart& part) {
   return chunk * std::max<std::uint64_t>(1, (least - 1) / (chunk * value_bytes) + 1);
 }
 
-// The largest of `count` stored columns; a negative one counts as a large number.
+// The largest of `count` stored columns; a negative one counts as one that no matrix has.
 template <typename T>
 std::uint64_t largest(const std::byte* stored, std::size_t count) {
   std::make_unsigned_t<T> most = 0;
@@ -45,7 +46,8 @@ std::uint64_t largest(const std::byte* stored, std::size_t count) {
     std::memcpy(&column, stored + i * sizeof(T), sizeof(T));
     most = std::max(most, column);
   }
-  return most;
+  constexpr auto kMost = static_cast<std::make_unsigned_t<T>>(std::numeric_limits<T>::max());
+  return most > kMost ? std::numeric_limits<std::uint64_t>::max() : most;
 }
 
 }  // namespace
