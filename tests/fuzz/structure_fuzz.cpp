@@ -53,6 +53,9 @@ fuzz::Bytes file_of(const std::filesystem::path& path, bool latest, bool user_bl
     const Hid file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation(user_block).get(), access.get()));
     add_dataset(file.get(), "a/b/x", 4, unlimited);
     add_dataset(file.get(), "y", 1, unlimited);
+    require(H5Lcreate_soft("/y", file.get(), "soft", H5P_DEFAULT, H5P_DEFAULT), "H5Lcreate_soft");
+    require(H5Lcreate_external("z.h5", "/z", file.get(), "external", H5P_DEFAULT, H5P_DEFAULT),
+            "H5Lcreate_external");
     address = fuzz::object_info(file.get(), "a/b/x").addr;
   }
   return fuzz::Writer().u16(static_cast<unsigned>(address)).bytes(file_bytes(path)).done();
