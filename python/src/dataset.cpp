@@ -16,6 +16,7 @@
 #include "h5feed/mixture.hpp"
 #include "python/src/batch.hpp"
 #include "python/src/convert.hpp"
+#include "python/src/gil.hpp"
 #include "python/src/stats.hpp"
 #include "python/src/text.hpp"
 
@@ -30,7 +31,7 @@ class PyReader {
     SampleReaderOptions options = reader_options(given);
     std::shared_ptr<SampleReader> reader;
     {
-      const nb::gil_scoped_release release;
+      const GilRelease release;
       reader = std::make_shared<SampleReader>(data, std::move(options));
     }
     held_ = std::make_unique<OfProcess<SampleReader>>(std::move(reader));
@@ -42,7 +43,7 @@ class PyReader {
     Batch batch;
     {
       const InterruptCheck check = handling_signals();
-      const nb::gil_scoped_release release;
+      const GilRelease release;
       batch = reader->read(span_of(samples));
     }
     deliver_log();
@@ -67,7 +68,7 @@ PyDataset open(const nb::dict& given) {
   const DatasetOptions options = dataset_options(given);
   const auto opened = [&] {
     const InterruptCheck check = handling_signals();
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     return Dataset::open(options);
   }();
   deliver_log();
@@ -105,7 +106,7 @@ std::vector<std::tuple<std::int64_t, std::int64_t, double>> label_shares(const P
   std::vector<LabelShare> shares;
   {
     const InterruptCheck check = handling_signals();
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     shares = label_share(data, field);
   }
   deliver_log();
@@ -119,7 +120,7 @@ std::vector<double> class_weights(const PyDataset& dataset, const std::string& f
   std::vector<double> weights;
   {
     const InterruptCheck check = handling_signals();
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     weights = balanced_weights(data, field);
   }
   deliver_log();
@@ -176,7 +177,7 @@ void bind_dataset(nb::module_& module) {
         Dataset copy = self.get();
         {
           const InterruptCheck check = handling_signals();
-          const nb::gil_scoped_release release;
+          const GilRelease release;
           copy.refresh();
         }
         deliver_log();

@@ -60,7 +60,7 @@ void DeviceArray::use_on(std::int64_t stream) const {
     throw nb::value_error(text.c_str());
   }
   const bool is_default = stream == kLegacyStream || stream == kPerThreadStream;
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   batch_->use_on(is_default ? nullptr : reinterpret_cast<GpuStream>(stream));
 }
 

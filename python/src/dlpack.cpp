@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/dlpack.hpp"
+#include "python/src/gil.hpp"
 
 #include <cstddef>
 #include <cstring>
@@ -137,7 +138,7 @@ nb::object exported(Source source, nb::handle max_version) {
 
 // Returns a copy of the bytes. Tensors have no gaps, whatever their strides.
 std::shared_ptr<std::byte> copy_of(const HostTensor& tensor) {
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   const std::size_t size = static_cast<std::size_t>(tensor.elements()) * size_of(tensor.dtype);
   auto bytes = std::make_shared_for_overwrite<std::byte[]>(size);
   std::memcpy(bytes.get(), tensor.bytes.get(), size);

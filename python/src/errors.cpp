@@ -46,6 +46,9 @@ void translate(const std::exception_ptr& thrown, void* /*payload*/) {
   }
 }
 
+// Calls of Python functions that run on this thread, one within the other.
+thread_local int callbacks = 0;
+
 }  // namespace
 
 CallbackError::CallbackError(nb::python_error&& error)
@@ -54,8 +57,21 @@ CallbackError::CallbackError(nb::python_error&& error)
 
 void CallbackError::restore() const {
   nb::python_error copy(*error_);
+  if (copy.matches(PyExc_StopIteration)) {
+    PyErr_SetString(PyExc_RuntimeError, "a callback raised StopIteration");
+    nb::python_error raised;  // takes it
+    PyException_SetCause(raised.value().ptr(), nb::borrow(copy.value()).release().ptr());
+    raised.restore();
+    return;
+  }
   copy.restore();
 }
+
+bool in_callback() noexcept { return callbacks > 0; }
+
+CallbackDepth::CallbackDepth() noexcept { ++callbacks; }
+
+CallbackDepth::~CallbackDepth() { --callbacks; }
 
 void bind_errors(nb::module_& /*module*/) { nb::register_exception_translator(translate); }
 

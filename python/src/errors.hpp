@@ -8,6 +8,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include "python/src/gil.hpp"
+
 namespace h5feed::python {
 
 namespace nb = nanobind;
@@ -18,17 +20,31 @@ class CallbackError : public std::runtime_error {
  public:
   /// Takes the exception. Call with the GIL held.
   explicit CallbackError(nb::python_error&& error);
-  /// Raises the exception in Python again. Call with the GIL held.
+  /// Raises the exception in Python again; a StopIteration as the cause of a RuntimeError, because it would
+  /// end the loop of the caller. Call with the GIL held.
   void restore() const;
 
  private:
   std::shared_ptr<nb::python_error> error_;
 };
 
+/// Returns whether a call of `with_gil` runs on this thread.
+bool in_callback() noexcept;
+
+/// Counts the calls of `with_gil` that run on this thread.
+class CallbackDepth {
+ public:
+  CallbackDepth() noexcept;
+  CallbackDepth(const CallbackDepth&) = delete;
+  CallbackDepth& operator=(const CallbackDepth&) = delete;
+  ~CallbackDepth();
+};
+
 /// Runs `call` with the GIL and returns its result. Throws CallbackError if it raises.
 template <typename Call>
 auto with_gil(Call&& call) {
-  const nb::gil_scoped_acquire gil;
+  const GilAcquire gil;
+  const CallbackDepth depth;
   try {
     return call();
   } catch (nb::python_error& error) {

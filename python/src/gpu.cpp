@@ -12,6 +12,7 @@
 
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
+#include "python/src/gil.hpp"
 #include "python/src/gpu_calls.hpp"
 #include "python/src/text.hpp"
 
@@ -76,7 +77,7 @@ struct PinnedOwner {
 };
 
 std::shared_ptr<std::byte> allocate_pinned(nb::handle allocate, std::size_t bytes) {
-  const nb::gil_scoped_acquire gil;
+  const GilAcquire gil;
   release_owners();
   try {
     auto release = std::make_unique<Release>();

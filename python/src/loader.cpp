@@ -132,7 +132,7 @@ PyLoader::PyLoader(const PyDataset& dataset, const nb::dict& given) {
   std::shared_ptr<DataLoader> loader;
   {
     const InterruptCheck check = handling_signals();
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     loader = std::make_shared<DataLoader>(data, std::move(options));
   }
   sampler_ = std::move(callbacks.sampler);
@@ -145,9 +145,7 @@ PyLoader::PyLoader(const PyDataset& dataset, const nb::dict& given) {
 }
 
 PyLoader::Lease::~Lease() {
-  if (loader_.use_count() > 1) return;
-  const nb::gil_scoped_release release;
-  loader_.reset();
+  if (loader_.use_count() == 1) destroy(std::move(loader_));
 }
 
 PyLoader::Lease PyLoader::get() const {
@@ -177,7 +175,7 @@ std::uint64_t PyLoader::start() {
   running_ = false;
   taken_ = 0;
   {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     loader->start_epoch();
   }
   running_ = true;
@@ -188,17 +186,17 @@ std::uint64_t PyLoader::start() {
 
 OptionalBatch<Batch> PyLoader::wait_for_next(DataLoader& loader, nb::handle provide) {
   {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     while (!loader.wait_ready(kSignalInterval)) {
       if (closing_) throw std::runtime_error("this DataLoader was closed while a batch was awaited");
-      const nb::gil_scoped_acquire gil;
+      const GilAcquire gil;
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
   }
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
   deliver_log();  // like signals while the loader still has the batch: a handler that raises loses none
   release_owners();
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   if (!provide.is_valid()) return loader.next();
   return loader.next_into(
       [&](int device, const DeviceTensors& tensors) { return call_provide(provide, device, tensors); });
@@ -262,7 +260,7 @@ void PyLoader::set_epoch(std::uint64_t epoch) {
 void PyLoader::warm_up() {
   const Lease loader = get();
   const Use use(*this);
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   loader->warm_up();
 }
 
@@ -279,7 +277,7 @@ void PyLoader::restore(const nb::bytes& saved) {
   const Use use(*this);
   const LoaderState state = LoaderState::from_bytes({saved.c_str(), saved.size()});
   {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     loader->restore(state);
   }
   epoch_ = state.epoch;
@@ -294,20 +292,20 @@ nb::dict PyLoader::options() { return to_dict(get()->options()); }
 
 std::string PyLoader::report() {
   const Lease loader = get();
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   return loader->report();
 }
 
 std::optional<std::string> PyLoader::verdict() {
   const Lease loader = get();
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   const std::optional<Verdict> verdict = loader->verdict();
   return verdict ? std::make_optional(verdict->to_json()) : std::nullopt;
 }
 
 PlanReport PyLoader::plan() {
   const Lease loader = get();
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   return loader->plan();
 }
 
@@ -321,7 +319,7 @@ void PyLoader::close() {
     return user != std::thread::id() && user != std::this_thread::get_id();
   };
   if (!busy()) return;
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   for (int tries = 0; tries < 100 && busy(); ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
@@ -364,7 +362,7 @@ PlanReport plan_of(const PyDataset& dataset, const nb::dict& given) {
   DataLoaderOptions options;
   Callbacks callbacks;
   take_options(given, options, callbacks);
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   return plan(data, options);
 }
 

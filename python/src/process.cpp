@@ -4,11 +4,15 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -55,11 +59,44 @@ struct Kept {
 // Never destroyed, and reachable, so that leak checkers do not take it for a leak.
 std::atomic<Kept*> kept = nullptr;
 
+// Objects that `destroy` has given to other threads.
+std::atomic<int> being_destroyed = 0;
+
+void wait_for_destruction() {
+  const GilRelease release;  // Callbacks of the objects may need it
+  for (int tries = 0; tries < 500 && being_destroyed > 0; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
 }  // namespace
 
 void keep_forever(std::shared_ptr<void> object) noexcept {
   auto* const added = new Kept{std::move(object), kept.load(std::memory_order_relaxed)};
   while (!kept.compare_exchange_weak(added->next, added)) {
+  }
+}
+
+void destroy(std::shared_ptr<void> object) noexcept {
+  if (!in_callback()) {
+    const GilRelease release;
+    object.reset();
+    return;
+  }
+  try {
+    const auto held = std::make_shared<std::shared_ptr<void>>(object);
+    object.reset();
+    try {
+      ++being_destroyed;
+      std::thread([held] {
+        held->reset();
+        --being_destroyed;
+      }).detach();
+    } catch (const std::system_error&) {
+      --being_destroyed;
+      keep_forever(*held);
+    }
+  } catch (const std::bad_alloc&) {
+    keep_forever(std::move(object));
   }
 }
 
@@ -93,6 +130,7 @@ void bind_process(nb::module_& module) {
   set_log_sink(collect);
   module.def("fork_generation", &fork_generation,
              "How often this process and its ancestors forked since the module was loaded.");
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(wait_for_destruction));
   module.def("deliver_log", &deliver_log, "Sends the lines logged so far to the logger h5feed.");
 }
 

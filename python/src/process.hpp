@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "h5feed/interrupt.hpp"
+#include "python/src/gil.hpp"
 
 namespace h5feed::python {
 
@@ -22,6 +23,10 @@ std::uint64_t fork_generation() noexcept;
 /// destroyed. Thread-safe; needs no GIL.
 void keep_forever(std::shared_ptr<void> object) noexcept;
 
+/// Drops the object, without the GIL. Within a callback, which may run on a thread of the object, another
+/// thread drops it, for which the end of the process waits. Call with the GIL held.
+void destroy(std::shared_ptr<void> object) noexcept;
+
 /// Shared ownership of a C++ object that was made in this process. In a forked child it is never destroyed.
 template <typename T>
 class OfProcess {
@@ -30,7 +35,7 @@ class OfProcess {
   explicit OfProcess(std::shared_ptr<T> object) : object_(std::move(object)) {}
   OfProcess(const OfProcess&) = delete;
   OfProcess& operator=(const OfProcess&) = delete;
-  /// Destroys the object, if this is the last owner, without the GIL. Call with the GIL held.
+  /// Destroys the object, if this is the last owner, as `destroy` does. Call with the GIL held.
   ~OfProcess() { reset(); }
 
   /// Returns whether the process was forked since the object was made.
@@ -38,16 +43,15 @@ class OfProcess {
   /// Returns the object; null after `reset`.
   const std::shared_ptr<T>& get() const noexcept { return object_; }
 
-  /// Drops the object, without the GIL. Call with the GIL held.
+  /// Drops the object as `destroy` does. Call with the GIL held.
   void reset() {
     auto object = std::move(object_);
     if (!object) return;
     if (inherited()) {
       keep_forever(std::move(object));
-      return;
+    } else {
+      destroy(std::move(object));
     }
-    const nb::gil_scoped_release release;
-    object.reset();
   }
 
  private:

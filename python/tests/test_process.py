@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads, forks, signals and the end of the interpreter."""
+"""Threads, forks and signals."""
 
 import multiprocessing
 import os
@@ -240,36 +240,6 @@ def test_a_fork_finds_the_library_unlocked(gzip_file, dataset):
     finally:
         stop.set()
         thread.join()
-
-
-def test_the_interpreter_exits_with_a_loader_alive(gzip_file):
-    for ending in ("", "sys.exit(0)", "loader.close()"):
-        outcome = run(f"""
-            import sys, h5feed
-            loader = h5feed.DataLoader(sys.argv[1], data="images", num_workers=2, batch_size=3)
-            iterator = iter(loader)
-            batch = next(iterator)
-            {ending}
-        """, gzip_file)
-        assert (outcome.returncode, outcome.stderr) == (0, "")
-
-
-def test_the_interpreter_exits_while_a_daemon_thread_waits(gzip_file):
-    outcome = run("""
-        import sys, threading, h5feed
-        entered = threading.Event()
-        loader = h5feed.DataLoader(sys.argv[1], data="images", num_workers=1, worker_init_fn=lambda _: entered.set())
-        def consume():
-            try:
-                while True:
-                    for _ in loader:
-                        pass
-            except RuntimeError as error:
-                assert "closed" in str(error), error
-        threading.Thread(target=consume, daemon=True).start()
-        entered.wait()
-    """, gzip_file)
-    assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
 def test_a_spawned_process_opens_the_dataset_again(dataset):

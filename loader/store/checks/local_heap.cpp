@@ -52,10 +52,14 @@ std::string LocalHeap::damage_of_free_blocks(std::uint64_t first) const {
   return {};
 }
 
+bool LocalHeap::is_empty(std::uint64_t offset) const {
+  return examined_ && offset < size_ && number_in(bytes_.read(segment_ + offset, 1), 0, 1) == 0;
+}
+
 std::uint64_t LocalHeap::find_end_of_texts() const {
-  constexpr std::uint64_t kBlockBytes = 4096;
+  constexpr std::uint64_t kStepBytes = 4096;
   for (std::uint64_t end = size_; end > 0;) {
-    const std::uint64_t begin = end - std::min(end, kBlockBytes);
+    const std::uint64_t begin = end - std::min(end, kStepBytes);
     const std::vector<std::byte> block = bytes_.read(segment_ + begin, static_cast<std::size_t>(end - begin));
     const auto last = std::find(block.rbegin(), block.rend(), std::byte{0});
     if (last != block.rend()) return begin + static_cast<std::uint64_t>(block.rend() - last);

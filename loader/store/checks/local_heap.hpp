@@ -27,6 +27,10 @@ class LocalHeap {
   /// texts of heaps without asking. True where the heap cannot be examined.
   bool holds_text(std::uint64_t offset) const noexcept { return !examined_ || offset < end_of_texts_; }
 
+  /// Returns whether the text that begins at byte `offset` is empty; false where there is none. Throws
+  /// FileError if the source cannot be read.
+  bool is_empty(std::uint64_t offset) const;
+
   /// Returns whether `offset` lies within the heap, and a text that begins there does not end in it; libhdf5
   /// itself refuses offsets beyond the heap.
   bool overruns(std::uint64_t offset) const noexcept {

@@ -10,24 +10,6 @@
 namespace h5feed {
 namespace {
 
-// Returns the number of elements, which wraps around as it does in libhdf5.
-std::uint64_t skip_dataspace(MessageContents& message, std::size_t length_bytes) noexcept {
-  constexpr unsigned kHasMaxima = 1, kNull = 2;
-  const unsigned version = message.byte();
-  const std::size_t rank = message.byte();
-  const unsigned flags = message.byte();
-  const unsigned kind = message.byte();  // reserved in the first version
-  if ((version != 1 && version != 2) || rank > kMostRank) {
-    message.refuse();
-    return 0;
-  }
-  if (version == 1) message.skip(4);
-  std::uint64_t elements = version == 2 && kind == kNull ? 0 : 1;
-  for (std::size_t i = 0; i < rank; ++i) elements *= message.number(length_bytes);
-  if ((flags & kHasMaxima) != 0) message.skip_numbers(rank, length_bytes);
-  return elements;
-}
-
 // Datatypes of versions 1 to 4. Those of version 5 are read by libhdf5 2 only, which looks where a message
 // ends.
 class Datatype {
@@ -93,9 +75,13 @@ class Datatype {
         if (!message_.ended() && members > 0) message_.skip_numbers(members, value_bytes);
         break;
       }
-      case variable_length:
+      case variable_length: {
+        // A sequence or a text. libhdf5 has no functions for other kinds, and calls them.
+        constexpr std::uint64_t kText = 1;
+        if ((flags & 0xfU) > kText) message_.fail();
         skip(depth);
         break;
+      }
       case array:
         skip_array(is_padded);
         if (!message_.ended()) skip(depth);
@@ -148,7 +134,7 @@ void skip_attribute(MessageContents& message, const NumberWidths& widths,
   if (parts->shares_space) {
     take_shared_place(parts->space, widths);
   } else {
-    values = skip_dataspace(parts->space, widths.length_bytes);
+    values = take_dataspace(parts->space, widths.length_bytes);
   }
   message.take_end_of(parts->space);
   skip_values(message, values, value_bytes, message_bytes);
@@ -287,32 +273,32 @@ void skip_driver(MessageContents& message) noexcept {
 
 }  // namespace
 
+std::uint64_t take_dataspace(MessageContents& message, std::size_t length_bytes) noexcept {
+  constexpr unsigned kHasMaxima = 1, kNull = 2;
+  const unsigned version = message.byte();
+  const std::size_t rank = message.byte();
+  const unsigned flags = message.byte();
+  const unsigned kind = message.byte();  // reserved in the first version
+  if ((version != 1 && version != 2) || rank > kMostRank) {
+    message.refuse();
+    return 0;
+  }
+  if (version == 1) message.skip(4);
+  std::uint64_t elements = version == 2 && kind == kNull ? 0 : 1;
+  for (std::size_t i = 0; i < rank; ++i) elements *= message.number(length_bytes);
+  if ((flags & kHasMaxima) != 0) message.skip_numbers(rank, length_bytes);
+  return elements;
+}
+
 bool values_beyond_attribute(std::span<const std::byte> body, std::uint64_t value_bytes,
                              const NumberWidths& widths) {
   MessageContents contents(body);
   std::optional<AttributeParts> parts = take_attribute_parts(contents);
   if (!parts || parts->shares_space) return false;
-  const std::uint64_t values = skip_dataspace(parts->space, widths.length_bytes);
+  const std::uint64_t values = take_dataspace(parts->space, widths.length_bytes);
   contents.take_end_of(parts->space);
   skip_values(contents, values, value_bytes, body.size());
   return !contents.whole();
-}
-
-std::uint64_t claimed_by_values(std::span<const std::byte> body, const NumberWidths& widths) {
-  MessageContents values(body);
-  std::optional<AttributeParts> parts = take_attribute_parts(values);
-  constexpr unsigned kVariableLength = 9;
-  // Of the datatype and of that of the elements: class, version, flags; bytes.
-  if (!parts || parts->shares_type || (parts->type.number(4) & 0xfU) != kVariableLength) return 0;
-  parts->type.skip(8);
-  const std::uint64_t element_bytes = parts->type.number(4);
-  std::uint64_t most = 0;
-  for (;;) {
-    const std::uint64_t elements = values.number(4);
-    values.skip(widths.address_bytes + 4);
-    if (!values.whole()) return most;
-    most = std::max(most, elements * element_bytes);
-  }
 }
 
 std::string_view beyond_message(const HeaderMessage& message, const NumberWidths& widths) {
@@ -325,7 +311,7 @@ std::string_view beyond_message(const HeaderMessage& message, const NumberWidths
   switch (message.type) {
     case HeaderMessage::dataspace:
       what = "a dataspace";
-      skip_dataspace(contents, widths.length_bytes);
+      take_dataspace(contents, widths.length_bytes);
       break;
     case HeaderMessage::datatype:
       what = "a datatype";

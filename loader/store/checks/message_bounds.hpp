@@ -20,10 +20,9 @@ namespace h5feed {
 /// IV.A.2).
 std::string_view beyond_message(const HeaderMessage& message, const NumberWidths& widths);
 
-/// Returns the most bytes that a value of variable length in an attribute, a text or a sequence, claims to
-/// have; 0 if there is none, if its datatype is shared, and for those within compounds and arrays. libhdf5
-/// asks for the memory before it looks for the value.
-std::uint64_t claimed_by_values(std::span<const std::byte> body, const NumberWidths& widths);
+/// Takes a dataspace. Returns its number of elements, which wraps around as it does in libhdf5; 0 if libhdf5
+/// refuses it.
+std::uint64_t take_dataspace(MessageContents& message, std::size_t length_bytes) noexcept;
 
 /// Returns whether the values of an attribute, whose shared datatype has values of `value_bytes`, go beyond
 /// its end.

@@ -114,6 +114,8 @@ std::string external_names_damage(const MetadataBytes& bytes, Bytes message) {
     contents.skip_numbers(2, bytes.length_bytes());
     if (!contents.whole()) return {};
     if (!heap.holds_text(name)) return not_in_heap(address, "the name of an external file is", name);
+    // libhdf5 refuses it, but keeps objects open of the file that it then frees.
+    if (heap.is_empty(name)) return "the name of an external file is empty";
   }
   return {};
 }

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "store/checks/attribute_values.hpp"
 #include "store/checks/bounded_source.hpp"
 #include "store/checks/dense_storage.hpp"
 #include "store/checks/link_message.hpp"
@@ -32,6 +35,14 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kMostObjects = 1024;
+
+// Bytes of a datatype that tell its class and, of one of variable length, the size of its elements.
+constexpr std::ptrdiff_t kTypeHeadBytes = 16;
+
+struct SharedType {
+  std::uint64_t value_bytes = 0;
+  std::vector<std::byte> head;
+};
 
 class Structure {
  public:
@@ -151,24 +162,37 @@ class Structure {
     MessageContents contents(body);
     std::optional<AttributeParts> parts = take_attribute_parts(contents);
     if (!parts) return {};
-    if (const std::uint64_t claimed = claimed_by_values(body, widths()); claimed > bytes_.left(0))
-      return fmt::format("an attribute claims a value of {} bytes, more than the file has", claimed);
     // Without the attribute's own header: a named datatype may have an attribute of this type.
     if (parts->shares_space) {
       std::string damage =
           damage_elsewhere(HeaderMessage::dataspace, take_shared_place(parts->space, widths()), {});
       if (!damage.empty()) return damage;
     }
-    if (!parts->shares_type) return {};
+    const std::uint64_t count = parts->shares_space ? std::numeric_limits<std::uint64_t>::max()
+                                                    : take_dataspace(parts->space, bytes_.length_bytes());
+    if (!parts->shares_type)
+      return attribute_values_damage(bytes_, heap_, parts->type.skip(kTypeHeadBytes), contents, count);
     const std::optional<SharedPlace> place = take_shared_place(parts->type, widths());
     if (std::string damage = damage_elsewhere(HeaderMessage::datatype, place, {}); !damage.empty())
       return damage;
     if (!place || place->in_table) return {};
-    const auto [type, is_new] = bytes_of_types_.emplace(place->header, 0);
-    if (is_new) type->second = value_bytes_of(bytes_, read_object_header(bytes_, place->header));
-    if (!values_beyond_attribute(body, type->second, widths())) return {};
-    return fmt::format("an attribute of the datatype at byte {} has values that go beyond its message",
-                       place->header);
+    const SharedType& type = shared_type(place->header);
+    if (values_beyond_attribute(body, type.value_bytes, widths())) {
+      return fmt::format("an attribute of the datatype at byte {} has values that go beyond its message",
+                         place->header);
+    }
+    return attribute_values_damage(bytes_, heap_, type.head, contents, count);
+  }
+
+  const SharedType& shared_type(std::uint64_t address) const {
+    const auto [type, is_new] = shared_types_.try_emplace(address);
+    if (!is_new) return type->second;
+    const ObjectHeader header = read_object_header(bytes_, address);
+    type->second.value_bytes = value_bytes_of(bytes_, header);
+    if (const std::optional<HeaderMessage> message = first_of(header, HeaderMessage::datatype))
+      type->second.head.assign(message->body.begin(),
+                               message->body.begin() + std::min(kTypeHeadBytes, std::ssize(message->body)));
+    return type->second;
   }
 
   // Returns the damage of a message that the last of these headers refers to. libhdf5 follows such references
@@ -270,8 +294,9 @@ class Structure {
   bool has_image_ = false;
   // Headers that others refer to for a message of a type, once these were examined.
   mutable std::set<std::pair<std::uint64_t, unsigned>> followed_;
-  // Bytes of a value of the datatypes that attributes share, by the address of their headers.
-  mutable std::map<std::uint64_t, std::uint64_t> bytes_of_types_;
+  // Datatypes that attributes share, by the address of their headers.
+  mutable std::map<std::uint64_t, SharedType> shared_types_;
+  mutable GlobalHeap heap_{bytes_};
 };
 
 // Where the superblock now is, behind it the end of the file as libhdf5 understands it.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/checks/global_heap.hpp"
 #include "store/format/message_contents.hpp"
 
 namespace h5feed {
@@ -20,43 +21,6 @@ using Bytes = std::span<const std::byte>;
 // Newest versions of selections that libhdf5 knows; it refuses others.
 constexpr std::uint64_t kNewestHyperslabs = H5_VERSION_GE(1, 12, 0) ? 3 : 2;
 constexpr std::uint64_t kNewestPoints = H5_VERSION_GE(1, 12, 0) ? 2 : 1;
-
-// A collection of the global heap, whose objects libhdf5 visits all when it needs one of them.
-class Collection {
- public:
-  Collection(Bytes bytes, std::size_t length_bytes) noexcept : bytes_(bytes), length_bytes_(length_bytes) {}
-
-  // Returns the contents of an object. Sets `damage` to what makes libhdf5 read beyond the collection, visit
-  // the same object without end, or take for granted an object that is not there.
-  Bytes object(std::uint64_t number, std::string_view& damage) const noexcept {
-    const std::size_t head = padded(8 + length_bytes_);
-    std::optional<Bytes> found;
-    for (std::size_t at = head; bytes_.size() - at >= head && damage.empty();) {
-      const std::uint64_t index = number_in(bytes_, at, 2);
-      const std::uint64_t size = number_in(bytes_, at + 8, length_bytes_);
-      const std::size_t left = bytes_.size() - at;
-      if (index == 0) {  // Free space, whose size counts its own head
-        if (size == 0) damage = "lie in a heap with free space of no size";
-        if (size > left) damage = "lie in a heap whose free space goes beyond its end";
-        at += static_cast<std::size_t>(std::min<std::uint64_t>(size, left));
-        continue;
-      }
-      if (size > left - head) {
-        damage = "lie in a heap whose objects go beyond its end";
-        continue;
-      }
-      const auto length = static_cast<std::size_t>(size);
-      if (index == number) found = bytes_.subspan(at + head, length);
-      at += std::min(left, head + padded(length));
-    }
-    if (!found && damage.empty()) damage = "are not there";
-    return found.value_or(Bytes());
-  }
-
- private:
-  Bytes bytes_;
-  std::size_t length_bytes_;
-};
 
 // Takes the list of sources apart.
 class SourceList {
@@ -193,13 +157,12 @@ std::string virtual_mapping_damage(const MetadataBytes& bytes, Bytes layout, std
   if (number_in(layout, 0, 1) != kVersion || number_in(layout, 1, 1) != kVirtual) return {};
   const std::uint64_t address = bytes.address_in(layout, 2);
   const std::uint64_t number = number_in(layout, 2 + bytes.address_bytes(), 4);
-  const std::vector<std::byte> head = bytes.read(address, 8 + bytes.length_bytes());
-  const std::uint64_t size = number_in(head, 8, bytes.length_bytes());
-  if (!begins_with(head, "GCOL") || size > bytes.left(address) || size < padded(head.size())) return {};
-  const std::vector<std::byte> collection = bytes.read(address, static_cast<std::size_t>(size));
   std::string_view damage;
-  const Bytes list = Collection(collection, bytes.length_bytes()).object(number, damage);
-  if (damage.empty()) damage = SourceList(list, bytes.length_bytes(), rank).damage();
+  const std::optional<GlobalHeap::Object> object = GlobalHeap(bytes).find(address, number, damage);
+  if (object && damage.empty()) {
+    const std::vector<std::byte> list = bytes.read(object->address, static_cast<std::size_t>(object->bytes));
+    damage = SourceList(list, bytes.length_bytes(), rank).damage();
+  }
   if (damage.empty()) return {};
   return fmt::format("its sources, in the heap at byte {}, {}", address, damage);
 }

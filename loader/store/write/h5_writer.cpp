@@ -58,6 +58,24 @@ void create_groups(const H5::H5File& file, const std::string& path) {
   }
 }
 
+// Datasets that libhdf5 copies keep references to a table of shared messages, even to one that is not there.
+void share_messages_like(const H5::FileCreatPropList& like, const H5::FileCreatPropList& creation) {
+  const auto require = [](herr_t status) {
+    if (status < 0) throw H5::PropListIException("H5Pset_shared_mesg_index", "failed");
+  };
+  unsigned tables = 0, most_in_list = 0, least_in_tree = 0;
+  require(H5Pget_shared_mesg_nindexes(like.getId(), &tables));
+  if (tables == 0) return;
+  require(H5Pset_shared_mesg_nindexes(creation.getId(), tables));
+  for (unsigned table = 0; table < tables; ++table) {
+    unsigned kinds = 0, least_bytes = 0;
+    require(H5Pget_shared_mesg_index(like.getId(), table, &kinds, &least_bytes));
+    require(H5Pset_shared_mesg_index(creation.getId(), table, kinds, least_bytes));
+  }
+  require(H5Pget_shared_mesg_phase_change(like.getId(), &most_in_list, &least_in_tree));
+  require(H5Pset_shared_mesg_phase_change(creation.getId(), most_in_list, least_in_tree));
+}
+
 // Returns the file creation properties for a copy of `source`; leaves out those that HDF5 1.8 cannot read
 // unless `latest`.
 H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) H5FEED_REQUIRES(hdf5_mutex) {
@@ -73,6 +91,7 @@ H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) H5FEE
     unsigned internal = 0, leaf = 0;
     like.getSymk(internal, leaf);
     creation.setSymk(internal, leaf);
+    share_messages_like(like, creation);
   }
   // A file's creation property list does not include its root group's properties.
   const hid_t group = H5Gopen2(source.getId(), "/", H5P_DEFAULT);

@@ -316,5 +316,39 @@ TEST_F(RepackForeign, large_values_of_variable_length_are_read_in_small_pieces) 
   EXPECT_EQ(pieces.at(1), (4U << 20U) / (kBytes + sizeof(hvl_t)));
 }
 
+TEST_F(RepackForeign, datasets_whose_messages_the_file_shares_are_kept) {
+  for (const unsigned kind : {H5O_SHMESG_SDSPACE_FLAG, H5O_SHMESG_DTYPE_FLAG, H5O_SHMESG_FILL_FLAG,
+                              H5O_SHMESG_PLINE_FLAG, H5O_SHMESG_ATTR_FLAG, H5O_SHMESG_ALL_FLAG}) {
+    {
+      const Hid creation(H5Pcreate(H5P_FILE_CREATE)), list(H5Pcreate(H5P_DATASET_CREATE));
+      require(H5Pset_shared_mesg_nindexes(creation.get(), 1), "H5Pset_shared_mesg_nindexes");
+      require(H5Pset_shared_mesg_index(creation.get(), 0, kind, 10), "H5Pset_shared_mesg_index");
+      const Hid file(H5Fcreate(path().c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT));
+      const std::array<hsize_t, 2> shape = {40, 6}, chunk = {8, 6};
+      const Hid space(H5Screate_simple(2, shape.data(), nullptr));
+      require(H5Pset_chunk(list.get(), 2, chunk.data()), "H5Pset_chunk");
+      require(H5Pset_deflate(list.get(), 1), "H5Pset_deflate");
+      for (const char* const name : {"images", "copied", "also_copied"}) {
+        const Hid set(
+            H5Dcreate2(file.get(), name, H5T_STD_U8LE, space.get(), H5P_DEFAULT, list.get(), H5P_DEFAULT));
+        require(H5Dwrite(set.get(), H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, patterned_bytes(240).data()),
+                "H5Dwrite");
+      }
+    }
+    for (const std::vector<std::string>& more :
+         {std::vector<std::string>{"--force"}, {"--libver", "latest", "--force"}}) {
+      const ProgramResult result = repack(more);
+      ASSERT_EQ(result.exit_code, 0) << kind << ": " << result.err;
+      const Hid file = copy();
+      for (const char* const name : {"images", "copied", "also_copied"}) {
+        const Hid set(H5Dopen2(file.get(), name, H5P_DEFAULT));
+        std::vector<std::byte> read(240);
+        require(H5Dread(set.get(), H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, read.data()), "H5Dread");
+        EXPECT_EQ(read, patterned_bytes(240)) << kind << name;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace h5feed::test

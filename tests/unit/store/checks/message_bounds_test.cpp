@@ -76,6 +76,14 @@ TEST(MessageBounds, of_datatypes_are_those_of_types_nested_a_thousand_times_at_m
   EXPECT_EQ(beyond(Type::datatype, nested(8000)), "a datatype");
 }
 
+TEST(MessageBounds, of_datatypes_of_variable_length_are_of_sequences_and_texts_only) {
+  const std::string uint8 = "10 000000 01000000 00000800";
+  EXPECT_EQ(beyond(Type::datatype, "19 000000 10000000" + uint8), "");
+  EXPECT_EQ(beyond(Type::datatype, "19 010100 10000000" + uint8), "");
+  for (const char* const kind : {"02", "0f"})
+    EXPECT_EQ(beyond(Type::datatype, std::string("19 ") + kind + "0000 10000000" + uint8), "a datatype");
+}
+
 TEST(MessageBounds, of_external_files_have_a_place_for_each) {
   const std::string entry(48, '0');
   EXPECT_EQ(beyond(Type::external_files, "01 000000 0200 0100 6000000000000000" + entry), "");

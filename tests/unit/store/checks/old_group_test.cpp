@@ -147,6 +147,10 @@ TEST_F(OldGroup, tells_of_names_of_external_files_that_its_heap_does_not_hold) {
   // The list in the header: places and files, one of each; address of the heap; place of the name.
   std::uint64_t list = header_address(path(), "images");
   while (number(list) != names || number(list + 8) != name) ++list;
+  const std::vector<std::byte> intact = file_bytes(path());
+  put<std::uint8_t>(number(names + 24) + name, 0);
+  EXPECT_THAT(describe_message(), HasSubstr("the name of an external file is empty"));
+  replace_file(path(), intact);
   put<std::uint64_t>(list + 8, 1'000'000);
   EXPECT_THAT(describe_message(),
               HasSubstr("the name of an external file is at byte 1000000 of the local heap"));
