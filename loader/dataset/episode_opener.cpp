@@ -261,6 +261,11 @@ void EpisodeOpener::find(std::span<const std::filesystem::path> files,
     if (auto names = read_text_list(*file, path, option)) {
       found[i].only_names = std::move(*names);
     } else {
+      if (file->list_one(path).type_text == "bool") {
+        throw DatasetError(
+            fmt::format("{}:{}: {} holds booleans; list the numbers or names of the episodes to keep",
+                        files[i].string(), short_path(path), spelled(option.name)));
+      }
       const auto reader = open_chunk_reader(file, file->describe(path, option));
       if (reader->info().rows() > 0) found[i].only_numbers = integers_of(*reader, "episodes.only");
     }

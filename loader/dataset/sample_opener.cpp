@@ -57,6 +57,15 @@ void check_groups(const PartOpener& field, const PartOpener& data, const std::st
     const PartRows& of_data = data.looked()[i];
     if (matched_names(own.path, field.pattern(), data.pattern()) !=
         matched_names(of_data.path, data.pattern(), field.pattern())) {
+      const auto empty = std::ranges::find_if(data.all_looked(), [&](const PartRows& part) {
+        return part.rows == 0 && matched_names(own.path, field.pattern(), data.pattern()) ==
+                                     matched_names(part.path, data.pattern(), field.pattern());
+      });
+      if (empty != data.all_looked().end()) {
+        throw DatasetError(
+            fmt::format("{}: {} has {} rows, and {} none; leave the empty group out of both patterns", file,
+                        own.path, format_count(own.rows), empty->path));
+      }
       throw DatasetError(fmt::format(
           "{}: {} would go with {}; a {} needs the same groups as the data, add the missing groups or "
           "leave them out of both patterns",

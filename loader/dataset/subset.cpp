@@ -22,6 +22,15 @@ namespace {
 
 // Returns how many of `n` samples, images or episodes each part of a split gets. `what`: " image", or empty
 // for samples.
+// Returns a fraction of three digits, rounded up, of which `n` samples have one.
+double least_fraction(std::uint64_t n) {
+  const double exact = 1.0 / static_cast<double>(n);
+  const double scale = std::pow(10.0, 2.0 - std::floor(std::log10(exact)));
+  double fraction = std::round(exact * scale) / scale;
+  if (std::floor(static_cast<double>(n) * fraction) < 1) fraction = (std::round(exact * scale) + 1) / scale;
+  return fraction;
+}
+
 std::vector<std::uint64_t> sizes_of_parts(std::span<const double> fractions, std::uint64_t n,
                                           const char* what) {
   constexpr double kTolerance = 1e-9;  // rounding error of a sum of decimal fractions
@@ -42,10 +51,9 @@ std::vector<std::uint64_t> sizes_of_parts(std::span<const double> fractions, std
   for (std::size_t part = 0; left > 0; part = (part + 1) % sizes.size(), --left) ++sizes[part];
   for (std::size_t part = 0; part < sizes.size(); ++part) {
     if (sizes[part] > 0) continue;
-    throw OptionError(
-        fmt::format("part {} of the split would have no samples: {} of {}{}{}; use at least {:.3g}", part,
-                    fractions[part], format_count(n), what, n == 1 || *what == '\0' ? "" : "s",
-                    1.0 / static_cast<double>(n)));
+    throw OptionError(fmt::format("part {} of the split would have no samples: {} of {}{}{}; use at least {}",
+                                  part, fractions[part], format_count(n), what,
+                                  n == 1 || *what == '\0' ? "" : "s", least_fraction(n)));
   }
   return sizes;
 }

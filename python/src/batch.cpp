@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "h5feed/error.hpp"
 #include "python/src/device_array.hpp"
 #include "python/src/dlpack.hpp"
 #include "python/src/gpu.hpp"
@@ -115,7 +116,7 @@ nb::object fields(const Batch& batch) {
 nb::object to_numpy(const HostTensor& tensor) {
   if (!tensor.defined()) return nb::none();
   if (tensor.dtype == DType::bf16) {
-    throw nb::type_error(
+    throw DatasetError(
         "NumPy has no bfloat16; use output_dtype=\"float32\" or \"float16\", or h5feed.torch.DataLoader");
   }
   constexpr std::size_t kUsualDimensions = 8;

@@ -131,6 +131,10 @@ void bind_process(nb::module_& module) {
   module.def("fork_generation", &fork_generation,
              "How often this process and its ancestors forked since the module was loaded.");
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(wait_for_destruction));
+  // Objects that others still refer to at the end of a program are no fault of its user.
+  nb::set_leak_warnings(false);
+  module.def("report_leaks", &nb::set_leak_warnings, nb::arg("report"),
+             "Whether objects of the core that exist at the end of the interpreter are reported on stderr.");
   module.def("deliver_log", &deliver_log, "Sends the lines logged so far to the logger h5feed.");
 }
 

@@ -334,6 +334,7 @@ def test_datasets_opened_again_and_again_need_no_more_memory(gzip_file):
 def test_no_object_of_the_core_leaks(gzip_file):
     outcome = run("""
         import sys, h5feed
+        h5feed._core.report_leaks(True)
         dataset = h5feed.Dataset.open(sys.argv[1], data="images", target="labels")
         loader = h5feed.DataLoader(dataset, batch_size=9, sampler=lambda epoch: [epoch], num_workers=1)
         kept = [batch for batch in loader] + [dataset[3], dataset[:4], loader.plan()]

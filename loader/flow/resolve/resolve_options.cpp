@@ -233,6 +233,12 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
   if (dataset.target) {
     const DType stored = dataset.target->info().dtype;
     format.target_dtype = options.target_dtype.value_or(is_integer(stored) ? DType::i64 : stored);
+    const bool narrow = format.target_dtype == DType::f16 || format.target_dtype == DType::bf16;
+    if (narrow && format.target_dtype != stored) {
+      throw OptionError(
+          fmt::format("targets of type {} are not converted to 16-bit floating-point numbers; set {}",
+                      name_of(stored), spelled("target_dtype", "f32")));
+    }
     format.target_row_bytes = elements(*dataset.target) * size_of(format.target_dtype);
   } else if (options.target_dtype) {
     throw OptionError("target_dtype needs a target; name one when opening the dataset, or leave it unset");
