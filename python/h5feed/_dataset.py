@@ -4,20 +4,21 @@
 import inspect
 import operator
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, SupportsIndex, overload
+from contextlib import AbstractContextManager
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from . import _core
 from ._batch import Batch
+from ._checks import as_bool, as_count, as_float, as_numbers, owned
 from ._config import read_config, read_mixture
-from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
+from ._errors import OptionError
+from ._opening import Places, Step, leads_there, mixed, open_again, open_files, opening, replay
 from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Isolation, Normalize, PathLike,
                        SampleUnit, SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
-
-# One step that leads from the opened files to a dataset: open, subset or split; or mix, the only step of a mixture.
-_Step = tuple[Any, ...]
 
 
 class TileGrid(NamedTuple):
@@ -37,13 +38,15 @@ class Dataset:
     """An opened dataset, or a subset of its samples. Make it with `Dataset.open`.
 
     Holds metadata, the address of every chunk, and small fields (labels) in memory. Thread-safe. May be
-    pickled, and used in a forked process: it is opened again there, with the same samples.
+    pickled, and used in a forked process: it is opened again there, with the same samples. Relative paths stay relative
+    to the directory that was current when it was opened.
     """
 
-    def __init__(self, *, _opened: "_core.Dataset", _steps: tuple[_Step, ...]) -> None:
+    def __init__(self, *, _opened: "_core.Dataset", _steps: tuple[Step, ...]) -> None:
         self._opened = _opened
         self._steps = _steps
         self._generation = _core.fork_generation()
+        self._locks: dict[tuple[int, str], AbstractContextManager[object]] = {}
         self._reader: _core.SampleReader | None = None
 
     @staticmethod
@@ -72,16 +75,19 @@ class Dataset:
         of one host wait for one copy. Names of files stay those of the originals.
         `isolation="process"`: another process calls libhdf5, and what it crashes over raises IsolationError.
         """
-        options = {
+        options: dict[str, Any] = {
             "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
-            "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
-            "tiles": tiles, "episodes": episodes, "window": window, "channels": channels,
-            "target_window": target_window, "sparse": sparse, "fields": plain_fields(fields),
-            "stage_dir": "" if stage_dir is None else os.fspath(stage_dir), "isolation": isolation,
-            "isolation_timeout": isolation_timeout, "isolation_memory_bytes": isolation_memory_bytes,
+            "sample": sample, "input_layout": input_layout, "unit_range": as_bool("unit_range", unit_range),
+            "fields": plain_fields(fields), "stage_dir": "" if stage_dir is None else os.fsdecode(stage_dir),
+            "isolation": isolation, "isolation_timeout": as_float("isolation_timeout", isolation_timeout),
         }
-        opened = _open(options)
-        return Dataset(_opened=opened, _steps=(_opening(options, opened),))
+        for name, value in (("images", images), ("tiles", tiles), ("episodes", episodes), ("window", window),
+                            ("channels", channels), ("target_window", target_window), ("sparse", sparse),
+                            ("isolation_memory_bytes", isolation_memory_bytes)):
+            options[name] = owned(name, value)
+        places = Places.of(options)
+        opened = open_files(options)
+        return Dataset(_opened=opened, _steps=(opening(options, places, opened),))
 
     @staticmethod
     def from_config(path: PathLike) -> "Dataset":
@@ -164,8 +170,9 @@ class Dataset:
 
     def subset(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> "Dataset":
         """Returns a dataset of these samples, in this order if read sequentially. 8 bytes per sample."""
-        numbers = as_numbers(samples)
-        return Dataset(_opened=self._live.subset(numbers), _steps=(*self._steps, ("subset", numbers)))
+        numbers = as_numbers(samples).copy()  # the caller may change the array
+        opened, steps = self._snapshot()
+        return Dataset(_opened=opened.subset(numbers), _steps=(*steps, ("subset", numbers)))
 
     def split(self, fractions: Sequence[float], seed: int,
               by: Literal["automatic", "auto", "sample", "part"] = "automatic") -> "list[Dataset]":
@@ -175,24 +182,26 @@ class Dataset:
         """
         shares = [float(fraction) for fraction in fractions]
         seed = as_count("seed", seed)
-        parts = self._live.split(shares, seed, by)
-        return [Dataset(_opened=part, _steps=(*self._steps, ("split", shares, seed, by, number)))
+        opened, steps = self._snapshot()
+        parts = opened.split(shares, seed, by)
+        return [Dataset(_opened=part, _steps=(*steps, ("split", shares, seed, by, number)))
                 for number, part in enumerate(parts)]
 
     def refresh(self) -> None:
         """Opens the dataset again, with the samples appended since. Loaders made before keep their samples."""
-        if self._steps[0][0] == "mix":
-            _, sets, epoch_size = self._steps[0]
-            for part in sets:
-                part.dataset.refresh()
-            self._opened = mixed(sets, epoch_size)
-        elif len(self._steps) == 1:
-            self._opened = _open(self._steps[0][1])
-            self._steps = (_opening(self._steps[0][1], self._opened),)
-        else:
-            self._opened = self._live.refreshed()
-        self._generation = _core.fork_generation()
-        self._reader = None
+        with self._lock("refresh"):  # other threads read meanwhile
+            steps = self._steps
+            if steps[0][0] == "mix":
+                _, sets, epoch_size = steps[0]
+                for part in sets:
+                    part.dataset.refresh()
+                opened = mixed(sets, epoch_size)
+            elif len(steps) == 1:
+                opened, step = open_again(steps[0])
+                steps = (step,)
+            else:
+                opened = (self._live if leads_there(steps[0]) else replay(steps)).refreshed()
+            self._replace(opened, steps)
 
     @overload
     def __getitem__(self, index: int) -> tuple[Any, ...]: ...
@@ -258,19 +267,36 @@ class Dataset:
         return np.where(numbers < 0, numbers + size, numbers)
 
     def _read(self, numbers: "np.ndarray[Any, np.dtype[np.int64]]") -> Batch[Any]:
-        live = self._live  # drops a reader of before a fork
-        if self._reader is None:
-            self._reader = _core.SampleReader(live, {})
-        raw = self._reader.read(numbers)
+        with self._lock("reader"):
+            live = self._live  # drops a reader of before a fork
+            if self._reader is None:
+                self._reader = _core.SampleReader(live, {})
+            reader = self._reader
+        raw = reader.read(numbers)
         return Batch._of(raw.arrays(), raw)
 
     @property
     def _live(self) -> "_core.Dataset":
         if self._generation != _core.fork_generation():
-            self._opened = _replay(self._steps)
-            self._reader = None
-            self._generation = _core.fork_generation()
+            with self._lock("reader"):
+                if self._generation != _core.fork_generation():
+                    self._replace(replay(self._steps), self._steps)
         return self._opened
+
+    def _snapshot(self) -> "tuple[_core.Dataset, tuple[Step, ...]]":
+        """Returns the core's dataset and the steps that lead to it."""
+        with self._lock("reader"):
+            return self._live, self._steps
+
+    def _replace(self, opened: "_core.Dataset", steps: tuple[Step, ...]) -> None:
+        with self._lock("reader"):
+            self._opened, self._steps, self._reader = opened, steps, None
+            self._generation = _core.fork_generation()  # last: `_live` compares it without the lock
+
+    def _lock(self, of: Literal["reader", "refresh"]) -> AbstractContextManager[object]:
+        """Returns a reentrant lock of this process: a forked child has others, since a thread of its parent may hold those."""
+        key = (_core.fork_generation(), of)
+        return self._locks.get(key) or self._locks.setdefault(key, threading.RLock())
 
 
 class MixedSet(NamedTuple):
@@ -296,9 +322,9 @@ class SampleReader:
                  epoch: int = 0) -> None:
         self.dataset = dataset
         self._reader = _core.SampleReader(live(dataset), {
-            "normalize": normalize, "unit_range": unit_range, "target_dtype": dtype_name(target_dtype),
-            "cache_bytes": cache_bytes, "memory_budget_bytes": memory_budget_bytes, "row_reads": row_reads,
-            "seed": seed, "epoch": epoch,
+            "normalize": owned("normalize", normalize), "unit_range": as_bool("unit_range", unit_range),
+            "target_dtype": dtype_name(target_dtype), "cache_bytes": cache_bytes, "memory_budget_bytes": memory_budget_bytes,
+            "row_reads": row_reads, "seed": seed, "epoch": epoch,
         })
 
     def read(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> Batch[Any]:
@@ -322,78 +348,5 @@ def live(dataset: Dataset) -> "_core.Dataset":
     return dataset._live
 
 
-def mixed(sets: Sequence[MixedSet], epoch_size: str | int) -> "_core.Dataset":
-    """Returns the core's mixture of checked sets."""
-    shuffles: list[Any] = [part.shuffle for part in sets]
-    return _core.mix([part.dataset._live for part in sets], [part.weight for part in sets], shuffles, epoch_size)
-
-
-def as_numbers(samples: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Returns sample numbers as the core takes them: a contiguous array of int64."""
-    array = np.asarray(samples)
-    if array.size == 0:
-        array = array.astype(np.int64)
-    if array.ndim > 1:
-        raise TypeError(f"sample numbers must be a flat sequence, got an array of shape {array.shape}")
-    if array.dtype.kind in "fO":  # as NumPy takes numbers beyond 64 bits
-        exact = np.asarray(samples, dtype=object)
-        if not all(isinstance(number, int) for number in exact.flat):
-            raise TypeError(f"sample numbers must be integers, got {array.dtype}")
-        array = exact
-    if array.dtype.kind not in "iuO":
-        raise TypeError(f"sample numbers must be integers, got {array.dtype}")
-    if array.dtype.kind != "i":
-        for number in array[(array < -2**63) | (array >= 2**63)]:  # beyond what the core counts with
-            raise IndexError(f"sample {number} is out of range")
-    return np.ascontiguousarray(array, dtype=np.int64).reshape(-1)
-
-
-def as_count(name: str, value: Any) -> int:
-    """Returns an argument as a number from 0 to 2^64 - 1."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise TypeError(f"{name}: expected int, got {type(value).__name__}")
-    number = operator.index(value)
-    if not 0 <= number < 2**64:
-        raise OptionError(f"{name} is {number}; use a number from 0 to 2^64 - 1")
-    return number
-
-
-def _open(options: dict[str, Any]) -> "_core.Dataset":
-    try:
-        return _core.open_dataset(options)
-    except FileError as error:
-        if not isinstance(error, MissingFileError) and none_exists([*options["files"], *options["target_files"]]):
-            raise MissingFileError(str(error)) from None
-        raise
-
-
-def _place_of_last(opened: "_core.Dataset", size: int) -> tuple[Any, ...]:
-    last = opened.origin(size - 1)
-    return last.file, last.path, last.row, last.y, last.x
-
-
-def _opening(options: dict[str, Any], opened: "_core.Dataset") -> _Step:
-    return "open", options, opened.size(), _place_of_last(opened, opened.size())
-
-
-def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
-    """Opens a dataset again: the same samples, also if others were appended since."""
-    if steps[0][0] == "mix":
-        return mixed(*steps[0][1:])
-    _, options, size, place_of_last = steps[0]
-    opened = _open(options)
-    if opened.size() < size or _place_of_last(opened, size) != place_of_last:
-        raise DatasetError(f"{options['files'][0]}: the files have {opened.size():,} samples now, and had {size:,} others when "
-                           "the dataset was opened; open it again, or call refresh() before it is pickled or the process forks")
-    if opened.size() > size:
-        opened = opened.subset(np.arange(size))
-    for step in steps[1:]:
-        if step[0] == "subset":
-            opened = opened.subset(step[1])
-        else:
-            opened = opened.split(step[1], step[2], step[3])[step[4]]
-    return opened
-
-
-def _reopen(steps: tuple[_Step, ...]) -> Dataset:
-    return Dataset(_opened=_replay(steps), _steps=steps)
+def _reopen(steps: tuple[Step, ...]) -> Dataset:
+    return Dataset(_opened=replay(steps), _steps=steps)

@@ -6,7 +6,7 @@ import glob
 import logging
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 _log = logging.getLogger("h5feed")
@@ -56,37 +56,50 @@ class VersionError(Error, ImportError):
     """The libhdf5 loaded is not the version that h5feed was compiled against."""
 
 
+# What is spelled in another way stands alone: it is no part of a path, of FILE:DATASET or of a quoted name.
+_START = r"(?<![\w./:\\\"'~-])"
+_END = r"(?![\w/\\\"'-]|[.:][\w/:])"
+# The options that are bools, and all options.
+_BOOLS = "drop_last|headroom|in_order|pin_memory|preload|provenance|shuffle|unit_range"
+_OPTIONS = (f"{_BOOLS}|augment|bad_list|batch_sampler|batch_size|cache_bytes|cache_policy|channels|collate_fn|copy_depth|"
+            "cpu_limit|data|device|echo|episodes|epoch_log|fields|files|gpu_cache_bytes|images|input_layout|io_depth|isolation|"
+            "isolation_memory_bytes|isolation_timeout|local_world_size|max_bad_share|memory_budget_bytes|normalize|num_workers|"
+            "on_error|output_dtype|output_layout|prefetch_bytes|prefetch_factor|rank|row_reads|sample|sampler|seed|shard|sparse|"
+            "stage_dir|target|target_dtype|target_files|target_window|tiles|timeout|trace_path|uneven|window|worker_init_fn|"
+            "world_size")
 # The options whose values are words, and these words: C++ has enumerations, Python strings.
 _WORDS = ("nchw|nhwc|nhw|none|NCHW|NHWC|NHW|row|dataset|channels_last|strided|contiguous|by_chunk|exact|pad|drop|lru|"
           "clairvoyant|keep_first|always|never|automatic|stack|ragged|fail|skip|replace|shift|auto|lengths|ends|ids|datasets|"
           "dense|csr|flips|planar|all|process")
-_WORD_OPTION = re.compile(r"(?<![\w.])(?:options)?\.?\b(input_layout|sample|output_layout|shard|uneven|cache_policy|row_reads|"
-                          rf"collate|on_error|edges|num_workers|index|isolation) = ((?:{_WORDS})\b(?:(?:, or|,| or) (?:{_WORDS})\b)*)")
+_WORD_OPTION = re.compile(rf"{_START}(?:options\.|\.)?(input_layout|sample|output_layout|shard|uneven|cache_policy|row_reads|"
+                          rf"collate|on_error|edges|num_workers|index|isolation) = "
+                          rf"((?:{_WORDS})\b(?:(?:, or|,| or) (?:{_WORDS})\b)*){_END}")
+
+
+def _in_python(found: re.Match[str]) -> str:
+    return f"{found[1]}={found[2].capitalize()}"
+
+
 # How C++ spells things, and how Python does.
-_SPELLINGS = (
-    (re.compile(rf"\b(episodes|sparse|tiles)\.(\w+) = ({_WORDS})\b"), r"\1={'\2': '\3'}"),
-    (re.compile(r"\bnormalize\.scale = ([\d.]+ / \d+)"), r"normalize={'scale': \1}"),
-    (re.compile(r"\becho\.factor = (?=\d)"), "echo="),
-    (re.compile(r"\becho\.factor\b"), "echo"),
+_SPELLINGS: "tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]" = (
+    (re.compile(rf"{_START}(episodes|sparse|tiles)\.(\w+) = ({_WORDS}){_END}"), r"\1={'\2': '\3'}"),
+    (re.compile(rf"{_START}normalize\.scale = ([\d.]+ / \d+){_END}"), r"normalize={'scale': \1}"),
+    (re.compile(rf"{_START}echo\.factor = (?=\d)"), "echo="),
+    (re.compile(rf"{_START}echo\.factor{_END}"), "echo"),
     (re.compile(r"\b(?:what LoaderState::to_bytes gave|a state as state\(\) returned it)"), "what state_dict() returned"),
-    (re.compile(r"\bstate\(\)"), "state_dict()"),
-    (re.compile(r"\brestore\(\)"), "load_state_dict()"),
-    (re.compile(r"\bSplitBy::(\w+)"), r'by="\1"'),
+    (re.compile(rf"{_START}state\(\)(?= needs )"), "state_dict()"),
+    (re.compile(rf"{_START}restore\(\)(?= needs )"), "load_state_dict()"),
+    (re.compile(rf"{_START}SplitBy::(automatic|sample|part){_END}"), r'by="\1"'),
     (re.compile(r"\bmax_batch_size\(\) of the batch sampler"), "the largest batch of the batch sampler"),
-    (re.compile(r" \(a TorchDataset may set it too\)| or TorchDataset\b"), ""),
-    (re.compile(r"(?<![\w/])\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
-    (re.compile(r"\boptions\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
-    (re.compile(r"(?:(?<![\w/])\.|\boptions\.)(\w+) = (?=[\w\"'])"), r"\1="),
-    (re.compile(r"\boptions\.(\w+)"), r"\1"),
-    (re.compile(r"\b(?:DataLoaderOptions|DatasetOptions|SampleReaderOptions)::(\w+)"), r"\1"),
-    (re.compile(r"\b(\w+)::(\w+)"), r"\1.\2"),
-    (re.compile(r'\b(device|shuffle) = (?=")'), r"\1="),
-    (re.compile(r"=true\b"), "=True"),
-    (re.compile(r"=false\b"), "=False"),
-    (re.compile(r"\b(\w+) = true\b"), r"\1=True"),
-    (re.compile(r"\b(\w+) = false\b"), r"\1=False"),
-    (re.compile(r"\bstd\.nullopt\b"), "None"),
-    (re.compile(r"\bBatch\.field\b"), "Batch.fields"),
+    (re.compile(r" \(a TorchDataset may set it too\)| or TorchDataset(?= of this dataset)"), ""),
+    (re.compile(rf"{_START}(?:options)?\.({_OPTIONS}) = \{{\.(\w+) = ([^}}]*)\}}"), r"\1={'\2': \3}"),
+    (re.compile(rf"{_START}(?:options\.|\.)?({_BOOLS}) = (true|false){_END}"), _in_python),
+    (re.compile(rf"{_START}(?:options\.({_OPTIONS}) = (?=[\w\"])|\.({_OPTIONS}) = (?=\"))"), r"\1\2="),
+    (re.compile(rf"{_START}(?:options\.|(?:DataLoaderOptions|DatasetOptions|SampleReaderOptions)::)({_OPTIONS}){_END}"), r"\1"),
+    (re.compile(rf"{_START}std::nullopt{_END}"), "None"),
+    (re.compile(rf"{_START}(?:h5feed|Batch|DeviceBatch|LoaderStats)(?:::[A-Za-z]\w*)+{_END}"),
+     lambda found: found[0].replace("::", ".").replace("Batch.field", "Batch.fields")),
+    (re.compile(rf'{_START}(device|shuffle) = (?=")'), r"\1="),
     (re.compile(r"(?<=samples; it must have 1 to )(\d+)$"),
      r"\1, the largest of epoch 0; if others are larger, give the batch sampler an attribute batch_size"),
     (re.compile(r"install it with h5feed, put it next to the program, or"),
@@ -103,7 +116,7 @@ def _with_quotes(found: re.Match[str]) -> str:
 
 
 def in_python_terms(message: str) -> str:
-    """Returns a message of the C++ library with options spelled as keyword arguments.
+    """Returns a message of the C++ library with options spelled as keyword arguments, and names of files as they are.
 
     >>> in_python_terms('two datasets look like images; set .data = "train/images"')
     'two datasets look like images; set data="train/images"'
@@ -114,10 +127,15 @@ def in_python_terms(message: str) -> str:
     >>> print(in_python_terms("set sparse.format = dense, or num_workers = auto"))
     set sparse={'format': 'dense'}, or num_workers="auto"
     """
+    head, colon, rest = message.partition(": ")
+    if colon and ":/" in head and "; " not in head:  # FILE:/DATASET: what is wrong
+        return head + colon + in_python_terms(rest)
+    quoted = re.findall(r'"([^"\n]*)"', message)  # names, which stay as they are; no message has a null character
+    message = re.sub(r'"[^"\n]*"', '"\0"', message)
     message = _WORD_OPTION.sub(_with_quotes, message)
     for pattern, spelling in _SPELLINGS:
         message = pattern.sub(spelling, message)
-    return message
+    return re.sub("\0", lambda found: quoted.pop(0) if quoted else found[0], message)
 
 
 def raise_from_core(name: str, message: str) -> NoReturn:

@@ -3,6 +3,8 @@
 
 import atexit
 import contextlib
+import copy
+import functools
 import inspect
 import json
 import logging
@@ -13,11 +15,12 @@ from typing import Any, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 from . import _core
 from ._batch import Batch
+from ._checks import as_bool, as_count, as_float, as_shuffle, owned
 from ._config import read_config
-from ._dataset import Dataset, as_count
+from ._dataset import Dataset
 from ._errors import DatasetError, OptionError, StateError, in_python_terms
 from ._options import Augment, DeviceLike, DTypeLike, Echo, Normalize, PathLike, dtype_name
-from ._samplers import EpochOrder, as_batches, as_samples, largest_batch, shards_itself
+from ._samplers import EpochOrder, as_batches, as_samples, called, largest_batch, shards_itself
 
 Item = TypeVar("Item")
 #: A function from the epoch to sample numbers, or a sampler of PyTorch.
@@ -80,20 +83,27 @@ class Loader(Generic[Item]):
         self._collate_fn = collate_fn
         rank, world_size = self._ranks(rank, world_size)
         options: dict[str, Any] = {
-            "batch_size": batch_size, "shuffle": shuffle, "num_workers": num_workers, "cpu_limit": cpu_limit,
-            "prefetch_factor": prefetch_factor, "prefetch_bytes": prefetch_bytes, "drop_last": drop_last,
-            "timeout": timeout or None, "worker_init_fn": worker_init_fn, "in_order": in_order, "device": str(device),
-            "pin_memory": pin_memory, "copy_depth": copy_depth, "seed": seed, "rank": rank, "world_size": world_size,
-            "local_world_size": local_world_size,
-            "shard": shard, "uneven": uneven, "cache_bytes": cache_bytes, "cache_policy": cache_policy, "preload": preload,
-            "memory_budget_bytes": memory_budget_bytes, "io_depth": io_depth, "normalize": normalize,
-            "output_dtype": dtype_name(output_dtype), "output_layout": output_layout, "augment": augment,
-            "echo": echo, "target_dtype": dtype_name(target_dtype), "provenance": provenance, "row_reads": row_reads,
-            "gpu_cache_bytes": gpu_cache_bytes, "on_error": on_error, "max_bad_share": max_bad_share,
+            "batch_size": batch_size, "shuffle": as_shuffle(shuffle), "num_workers": num_workers,
+            "cpu_limit": as_float("cpu_limit", cpu_limit), "prefetch_factor": prefetch_factor, "prefetch_bytes": prefetch_bytes,
+            "drop_last": as_bool("drop_last", drop_last), "timeout": as_float("timeout", timeout) or None,
+            "in_order": as_bool("in_order", in_order), "device": str(device),
+            "pin_memory": as_bool("pin_memory", pin_memory), "copy_depth": copy_depth, "seed": seed,
+            "rank": rank, "world_size": world_size, "local_world_size": local_world_size,
+            "shard": shard, "uneven": uneven, "cache_bytes": cache_bytes, "cache_policy": cache_policy,
+            "preload": as_bool("preload", preload), "memory_budget_bytes": memory_budget_bytes, "io_depth": io_depth,
+            "normalize": owned("normalize", normalize), "output_dtype": dtype_name(output_dtype), "output_layout": output_layout,
+            "augment": owned("augment", augment), "echo": owned("echo", echo),
+            "target_dtype": dtype_name(target_dtype), "provenance": as_bool("provenance", provenance),
+            "row_reads": row_reads, "gpu_cache_bytes": gpu_cache_bytes, "on_error": on_error,
+            "max_bad_share": as_float("max_bad_share", max_bad_share),
             "bad_list": "" if bad_list is None else os.fspath(bad_list),
-            "epoch_log": "" if epoch_log is None else os.fspath(epoch_log), "headroom": headroom,
+            "epoch_log": "" if epoch_log is None else os.fspath(epoch_log),
+            "headroom": as_bool("headroom", headroom),
             "trace_path": "" if trace_path is None else os.fspath(trace_path),
         }
+        self._own_names = (*options,)
+        if worker_init_fn is not None:
+            options["worker_init_fn"] = functools.partial(called, "worker_init_fn", worker_init_fn)
         self._order: EpochOrder | None = None
         if sampler is not None:
             self._order = EpochOrder(sampler, as_samples)
@@ -126,6 +136,7 @@ class Loader(Generic[Item]):
     def _start(self, options: dict[str, Any]) -> None:
         """Makes the loader of the core."""
         self._loader = _core.Loader(self.dataset._live, options)
+        self._used = {name: options[name] for name in self._own_names}
         self._last: dict[str, Any] = {}
         _alive.add(self)
 
@@ -233,8 +244,16 @@ class Loader(Generic[Item]):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options in use, with every default filled in."""
-        return self._loader.options()
+        """The options in use, and values that follow from them, such as "samples_per_epoch". Without functions and samplers.
+
+        An option that the loader resolves has the value that it chose; "row_reads" says whether rows bypass the cache. Each
+        other option has the value that was given, or its default; None means unset.
+        """
+        chosen = self._loader.options()
+        device = self._loader.device()
+        own = {"echo": chosen.pop("echo_factor"), "device": "cpu" if device is None else f"cuda:{device}"}
+        given = {name: None if value == "" else copy.deepcopy(value) for name, value in self._used.items()}
+        return {**given, **chosen, **own}
 
     # End
 
@@ -266,7 +285,7 @@ class Loader(Generic[Item]):
     def _collated(self, batch: Batch[Any]) -> Any:
         """Returns what `collate_fn` makes of the samples of a batch."""
         assert self._collate_fn is not None
-        return self._collate_fn(list(zip(*batch)) if self._batched else tuple(batch))
+        return called("collate_fn", self._collate_fn, list(zip(*batch)) if self._batched else tuple(batch))
 
 
 class _Iteration(Iterator[Any]):

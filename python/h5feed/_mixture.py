@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from . import _core
-from ._dataset import Dataset, MixedSet, live, mixed
+from ._dataset import Dataset, MixedSet, live
 from ._errors import OptionError
+from ._opening import mixed
 
 
 class LabelShare(NamedTuple):
@@ -48,7 +49,8 @@ def mix(sets: "Sequence[MixedSet | tuple[Dataset, float] | tuple[Dataset, float,
         if order is not None and not isinstance(order, str):
             raise TypeError(f"mix(): the shuffle of set {number} is {type(order).__name__}; expected bool, str or None")
         # A copy, so that refresh() of the caller's dataset does not change the mixture.
-        own = Dataset(_opened=dataset._live, _steps=dataset._steps)
+        opened, steps = dataset._snapshot()
+        own = Dataset(_opened=opened, _steps=steps)
         checked.append(MixedSet(own, float(weight), order))
     if isinstance(epoch_size, bool) or (not isinstance(epoch_size, str) and not hasattr(epoch_size, "__index__")):
         raise TypeError(f"epoch_size: expected int, \"shortest\" or \"longest\", got {type(epoch_size).__name__}")

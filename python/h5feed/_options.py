@@ -2,12 +2,13 @@
 """Groups of options. Wherever one is taken, a dict of its fields is too."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, Union
 
 import numpy as np
 
+from ._checks import owned
 from ._errors import OptionError
 
 PathLike: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
@@ -201,19 +202,16 @@ def dtype_name(dtype: DTypeLike) -> str | None:
 
 
 def plain_fields(fields: Sequence[FieldOptions | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the fields as the core takes them: with names of types and lists of paths."""
+    """Returns a copy of the fields as the core takes them: with names of types and lists of paths."""
     if isinstance(fields, (str, Mapping, FieldOptions)) or not isinstance(fields, Iterable):
         raise TypeError(f"fields: expected a sequence of FieldOptions or dicts, got {type(fields).__name__}")
     plain = []
     for given in fields:
         if not isinstance(given, (Mapping, FieldOptions)):
             raise TypeError(f"fields: expected FieldOptions or dict, got {type(given).__name__}")
-        values = dict(given) if isinstance(given, Mapping) else dict(vars(given))
-        if "files" in values:
-            values["files"] = plain_paths(values["files"])
-        if "dtype" in values:
-            values["dtype"] = dtype_name(values["dtype"])
-        plain.append(values)
+        values = given if isinstance(given, Mapping) else vars(given)
+        plain.append({name: _PLAIN[name](value) if name in _PLAIN else owned(str(name), value)
+                      for name, value in values.items()})
     return plain
 
 
@@ -232,3 +230,6 @@ def plain_paths(files: PathLike | Sequence[PathLike]) -> list[str]:
             raise TypeError(f"files: expected a path or several, got {type(file).__name__} in {type(files).__name__}")
         plain.append(os.fsdecode(file))
     return plain
+
+
+_PLAIN: dict[str, Callable[[Any], Any]] = {"files": plain_paths, "dtype": dtype_name}

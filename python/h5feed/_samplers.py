@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._dataset import as_numbers
+from ._checks import as_numbers
 from ._errors import OptionError
 
 _EPOCHS_KEPT = 3  # the running epoch, the next one that workers prepare, and epoch 0, which gives the size
@@ -41,17 +41,27 @@ class EpochOrder:
         """Returns the converted order of an epoch."""
         if epoch in self._known:
             return self._known[epoch]
-        if self._iterates:
-            if self._of_epoch is not None:
-                self._of_epoch.set_epoch(epoch)
-            order = self._convert(self._sampler)
-        else:
-            order = self._convert(self._sampler(epoch))
+        order = called("the sampler", self._order_of, epoch)
         self._known[epoch] = order
         while len(self._known) > _EPOCHS_KEPT:
             oldest = min(self._known, key=lambda known: (known == 0, known))
             del self._known[oldest]
         return order
+
+    def _order_of(self, epoch: int) -> Any:
+        if not self._iterates:
+            return self._convert(self._sampler(epoch))
+        if self._of_epoch is not None:
+            self._of_epoch.set_epoch(epoch)
+        return self._convert(self._sampler)
+
+
+def called(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Returns what a function of the user returns. Its StopIteration would end the epoch, so it becomes a RuntimeError."""
+    try:
+        return function(*args)
+    except StopIteration as error:
+        raise RuntimeError(f"{name} raised StopIteration; call next() there with a default, or catch it") from error
 
 
 def shards_itself(sampler: Any) -> bool:
@@ -65,13 +75,13 @@ def shards_itself_within(sampler: Any) -> bool:
 
 
 def as_samples(samples: Iterable[Any]) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Returns the samples of an epoch as an array.
+    """Returns the samples of an epoch as an array, a copy: a sampler may use its array for the next epoch.
 
     >>> as_samples(range(3))
     array([0, 1, 2])
     """
     return as_numbers(samples if hasattr(samples, "__len__") and not hasattr(samples, "set_epoch")
-                      and isinstance(samples, (list, tuple, range, np.ndarray)) else list(samples))
+                      and isinstance(samples, (list, tuple, range, np.ndarray)) else list(samples)).copy()
 
 
 def as_batches(batches: Iterable[Any]) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":

@@ -3,8 +3,9 @@
 
 import functools
 import importlib
+import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -29,11 +30,15 @@ class SparseRows:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, row: int) -> "SparseRows":
+    def __getitem__(self, row: SupportsIndex) -> "SparseRows":
         """Returns one row, as a matrix of one row."""
-        if not 0 <= row < len(self):
-            raise IndexError(f"row {row} is out of range for {len(self)} rows")
-        begin, end = (int(offset) for offset in self.offsets[row:row + 2])
+        if not isinstance(row, SupportsIndex):
+            raise TypeError(f"the index of SparseRows is the number of a row, got {type(row).__name__}; use toarray(), or "
+                            "install SciPy, for parts of the matrix")
+        number = operator.index(row)
+        if not 0 <= number < len(self):
+            raise IndexError(f"row {number} is out of range for {len(self)} rows")
+        begin, end = (int(offset) for offset in self.offsets[number:number + 2])
         offsets = np.array([0, end - begin], dtype=self.offsets.dtype)
         return SparseRows(self.values[begin:end], self.columns[begin:end], offsets, (1, self.shape[1]))
 

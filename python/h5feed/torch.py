@@ -14,6 +14,7 @@ import torch.utils.dlpack
 
 from . import _core
 from ._batch import Batch as _Batch
+from ._checks import owned
 from ._dataset import Dataset
 from ._errors import DatasetError, OptionError
 from ._loader import Loader, refuse_unknown
@@ -26,6 +27,8 @@ _TYPES_OF_TORCH = {"u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32
                    **{name: getattr(torch, dtype) for name, dtype in _NO_TYPES_OF_TORCH.items() if hasattr(torch, dtype)}}
 _cuda: Any = torch.cuda  # not all of it has types
 _sparse_csr_tensor: Callable[..., torch.Tensor] = torch.sparse_csr_tensor  # its types lack the form that takes the parts
+# torch before 2.0 does not check, and lacks the argument.
+_UNCHECKED = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 _log = logging.getLogger("h5feed")
 # A dtype, a shape, and strides in elements.
 _Description = tuple[str, tuple[int, ...], tuple[int, ...]]
@@ -165,7 +168,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         refuse_unknown(set(options) - set(inspect.signature(DataLoader).parameters))  # not first in a worker process
         self._dataset = dataset
         self._shard = shard
-        self._options = dict(options, seed=seed)
+        # Worker processes and later epochs get what was given now.
+        groups = {name: owned(name, options[name]) for name in ("normalize", "augment", "echo") if name in options}
+        self._options = {**options, **groups, "seed": seed}
         self._epoch = 0
         self._epoch_was_set = False
         self._loader: DataLoader | None = None
@@ -207,7 +212,11 @@ def _ranks_of_torch(instead: str) -> tuple[int, int]:
     """Returns rank and world size of torch.distributed; `instead` is what may be given without a process group."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    try:
+        launched = int(os.environ.get("WORLD_SIZE", "1"))
+    except ValueError:
+        raise OptionError(f"the environment variable WORLD_SIZE is {os.environ['WORLD_SIZE']!r}; set it to the number of "
+                          f"processes, unset it, or give {instead}") from None
     if launched > 1:
         raise RuntimeError(f"WORLD_SIZE is {launched}, but torch.distributed is not initialized; call init_process_group() "
                            f"before making the loader, or give {instead}")
@@ -217,7 +226,7 @@ def _ranks_of_torch(instead: str) -> tuple[int, int]:
 def _tensor(tensor: "_core.Tensor | SparseRows") -> torch.Tensor:
     if isinstance(tensor, SparseRows):
         parts = (_tensor(part) for part in (tensor.offsets, tensor.columns, tensor.values))
-        return _sparse_csr_tensor(*parts, size=tensor.shape, check_invariants=False)
+        return _sparse_csr_tensor(*parts, size=tensor.shape, **_UNCHECKED)
     pinned: torch.Tensor | None = tensor.pinned_by
     if pinned is None:
         return _from_dlpack(tensor.__dlpack__())

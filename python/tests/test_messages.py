@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages, reports and log lines speak of Python's names, and reach the user in time."""
 
+import inspect
 import logging
+import os
 import subprocess
 import sys
 
+import h5py
+import numpy as np
 import pytest
 
 import h5feed
+from h5feed import _errors
 
 
 @pytest.mark.parametrize(("call", "message"), [
@@ -56,6 +61,58 @@ os.rmdir("folder")
 """
     outcome = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, timeout=60, check=True, cwd=tmp_path)
     assert "h5feed: trace_path" in outcome.stderr and "cannot be written" in outcome.stderr
+
+
+ODD_NAMES = ["std::nullopt", "Batch::field", "my::run", "state()", "restore() needs", "options.files", "options.data",
+             "shuffle = true", "sample = row", "num_workers = auto", "data=false", ".data = x", "in_order = true",
+             "a sparse.format = dense", "echo.factor", "SplitBy::part", "device = ", "DatasetOptions::fields"]
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_names_of_files_and_datasets_are_not_spelled_in_another_way(tmp_path, monkeypatch, name, relative):
+    monkeypatch.chdir(tmp_path)
+    file_name = name + ".h5" if relative else os.fspath(tmp_path / (name + ".h5"))
+    with pytest.raises(h5feed.MissingFileError) as caught:
+        h5feed.Dataset.open(file_name, data="x")
+    assert str(caught.value).startswith(file_name + ": no such file")
+    with h5py.File(file_name, "w") as file:
+        stored = file.create_dataset(name, data=np.zeros((4, 2)), chunks=(1, 2), fletcher32=True)
+        place = stored.id.get_chunk_info(0).byte_offset
+    with open(file_name, "r+b") as file:
+        file.seek(place)
+        file.write(b"x")
+    with pytest.raises(h5feed.ChunkError) as caught:
+        h5feed.Dataset.open(file_name, data=name)[0]
+    assert str(caught.value).startswith(f"{file_name}:/{name}: chunk (0,0)")
+    with pytest.raises(h5feed.DatasetError) as caught:
+        h5feed.Dataset.open(file_name, data=name + "?")
+    assert f"{name}?" in str(caught.value) and file_name in str(caught.value)
+
+
+@pytest.mark.parametrize(("said", "expected"), [
+    ("set options.normalize = {.scale = 1.0} to get", "set normalize={'scale': 1.0} to get"),
+    ("use e.g. options.seed = 1", "use e.g. seed=1"), ("set options.device, or use next()", "set device, or use next()"),
+    ('field "depth": .data = "x/y"', 'field "depth": data="x/y"'),
+    ("with .unit_range = true (a TorchDataset may set it too), or", "with unit_range=True, or"),
+    ("set shard = strided with uneven = exact, or", 'set shard="strided" with uneven="exact", or'),
+    ("uneven = pad or drop, or set batch_size", 'uneven="pad" or "drop", or set batch_size'),
+    ("a.h5:/x (u8): collate = pad is for", 'a.h5:/x (u8): collate="pad" is for'), ("with std::nullopt.", "with None."),
+    ("by which Batch::field finds it", "by which Batch.fields finds it"),
+    ("(LoaderStats::pageable_batches counts", "(LoaderStats.pageable_batches counts"),
+    ("(DatasetOptions::fields, or none", "(fields, or none"), ("restore it with echo.factor = 2", "restore it with echo=2"),
+    ("state() needs headroom = false: one batch", "state_dict() needs headroom=False: one batch"),
+    ('/data/.data = "x" y/shard = exact/in_order = true/a.h5: set .data = "x"',
+     '/data/.data = "x" y/shard = exact/in_order = true/a.h5: set data="x"'),
+])
+def test_options_are_spelled_as_arguments(said, expected):
+    assert _errors.in_python_terms(said) == expected
+
+
+def test_every_option_has_a_spelling():
+    functions = (h5feed.Dataset.open, h5feed.DataLoader)
+    names = {name for function in functions for name in inspect.signature(function).parameters} - {"dataset", "unknown"}
+    assert set(_errors._OPTIONS.split("|")) == names
 
 
 class Mapped:

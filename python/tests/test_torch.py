@@ -65,6 +65,17 @@ def test_world_size_in_the_environment_needs_a_group(dataset, monkeypatch):
     with pytest.raises(RuntimeError, match="init_process_group"):
         h5feed.torch.DataLoader(dataset)
     h5feed.torch.DataLoader(dataset, rank=1, world_size=2, seed=1)
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    with pytest.raises(h5feed.OptionError, match="the environment variable WORLD_SIZE is 'two'; set it to"):
+        h5feed.torch.DataLoader(dataset)
+
+
+def test_an_iterable_dataset_keeps_the_options_that_it_was_given(dataset):
+    normalize = {"mean": [0.5, 0.5, 0.5]}
+    iterable = h5feed.torch.IterableDataset(dataset, shard="none", seed=1, batch_size=100, normalize=normalize)
+    normalize["mean"][:] = [0.0, 0.0, 0.0]
+    (expected,) = h5feed.torch.DataLoader(dataset, batch_size=100, normalize={"mean": 0.5})
+    assert torch.equal(next(iter(iterable))[0], expected.data)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
