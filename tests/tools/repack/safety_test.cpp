@@ -72,6 +72,13 @@ TEST(Repack, replaces_another_file_only_when_forced) {
   EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "images"), read_through_libhdf5(dir / "a.h5", "images"));
 }
 
+TEST(Repack, names_the_file_of_a_dataset_that_cannot_be_contiguous) {
+  const TempDir dir;
+  H5TestFile(dir / "g.h5").create({.path = "x", .shape = {10}, .max_shape = {~0ULL}, .chunk = {5}});
+  EXPECT_EQ(usage_error(dir, {"g.h5", "b.h5", "--dataset", "x", "--chunk", "none"}),
+            "g.h5:/x can grow, which contiguous storage cannot; add --maxshape fixed\n");
+}
+
 TEST(Repack, explains_wrong_usage) {
   const TempDir dir;
   generate(dir, "10", "10");
@@ -99,9 +106,6 @@ TEST(Repack, explains_wrong_usage) {
             "--filter lz4 needs chunks, and --chunk none has none; drop one of the two\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5x3"}),
             "--chunk 5x3: a.h5:/images has 4 dimensions (10×3×32×32); give as many extents\n");
-  H5TestFile(dir / "g.h5").create({.path = "x", .shape = {10}, .max_shape = {~0ULL}, .chunk = {5}});
-  EXPECT_EQ(usage_error(dir, {"g.h5", "b.h5", "--chunk", "none"}),
-            "g.h5:/x can grow, which contiguous storage cannot; add --maxshape fixed\n");
   EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--chunk", "3.5"}),
               ::testing::StartsWith("--chunk \"3.5\": give auto, samples per chunk, a size such as 4MiB"));
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5", "--maxshape", "open"}),
