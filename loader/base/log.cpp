@@ -11,6 +11,7 @@
 
 #include "base/log_lock.hpp"
 #include "base/mutex.hpp"
+#include "base/terminal_text.hpp"
 
 namespace h5feed {
 namespace {
@@ -43,7 +44,8 @@ class Log {
   }
 
  private:
-  void write_locked(LogLevel level, std::string_view line) H5FEED_REQUIRES(mutex_) {
+  void write_locked(LogLevel level, std::string_view text) H5FEED_REQUIRES(mutex_) {
+    const std::string line = on_one_line(text);  // names of files and datasets may hold any character
     if (!sink_) {
       if (level == LogLevel::warning) logger_.warn("{}", line);
       return;

@@ -19,6 +19,11 @@ std::optional<std::string> spelled_by_process(std::string_view name) {
 
 void spell_options(OptionSpelling spelling) noexcept { process_spelling.store(spelling); }
 
+bool can_be_set(std::string_view name) {
+  const OptionSpelling spelling = process_spelling.load();
+  return spelling == nullptr || spelling(name).has_value();
+}
+
 std::string spelled(std::string_view name) { return spelled_by_process(name).value_or(std::string(name)); }
 
 std::string spelled(std::string_view name, std::string_view value) {

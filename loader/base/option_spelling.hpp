@@ -17,6 +17,10 @@ using OptionSpelling = std::optional<std::string> (*)(std::string_view name);
 /// Sets the spelling for the whole process; null restores C++ syntax. Thread-safe.
 void spell_options(OptionSpelling spelling) noexcept;
 
+/// Returns false if the users of this process cannot set the option that C++ calls `name`: the program has a
+/// spelling, but no such option. A message then does not advise to set it.
+bool can_be_set(std::string_view name);
+
 /// Name of the image size for `spelled`: two options in C++, one option in the program.
 inline constexpr std::string_view kImageSize = "images.height and images.width";
 

@@ -70,8 +70,9 @@ DataFacts DataLoader::State::data_facts() const {
     if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
   }
   std::call_once(forecast_made, [this] {
-    if (rows_are_foreseeable(*dataset, resolved.options))
-      forecast = forecast_rows(*dataset, resolved.options);
+    if (!rows_are_foreseeable(*dataset, resolved.options)) return;
+    const RowForecast rows = forecast_rows(*dataset, resolved.options);
+    if (!rows.rough) forecast = rows;
   });
   facts.optimum = forecast;
   if (dataset->mixture) facts.mixture = mixture_line(*dataset->mixture);

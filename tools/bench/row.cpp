@@ -72,17 +72,17 @@ class Row {
     if (!cold_) load_if_it_fits(settings_);
     const StoredData stored =
         cold_ && !rate_only_ && facts_.sparse() == nullptr ? StoredData(data()) : StoredData();
-    const Clock::time_point end = Clock::now() + row_limit();
+    end_ = Clock::now() + row_limit();
     const std::uint64_t passes = settings_.warmup + settings_.runs;
     const BusyElsewhere elsewhere;
     for (std::uint64_t i = 0; i < passes; ++i) {
-      if (Clock::now() >= end && !repetitions_.empty()) break;
+      if (Clock::now() >= end_ && !repetitions_.empty()) break;
       if (!cold_ && i == settings_.warmup && settings_.reads_one_file())
         resident_share_ = resident_share(settings_.file());
       Repetition repetition = run_loader(i);
       Limits limits = cold_ ? cold_limits(stored, i) : warm_limits();
       // If not even the warm-up ended in time, its result counts.
-      if (i < settings_.warmup && Clock::now() < end) continue;
+      if (i < settings_.warmup && Clock::now() < end_) continue;
       repetitions_.push_back(std::move(repetition));
       limits_.push_back(limits);
     }
@@ -198,7 +198,8 @@ class Row {
   }
 
   // Runs one epoch, or as much as fits in `limit_s`, up to the end of a window: within a window, chunks have
-  // been decoded whose samples were not yet delivered. Returns the seconds it took.
+  // been decoded whose samples were not yet delivered. A window that goes on beyond the time limit of the row
+  // is cut there. Returns the seconds it took.
   double run_epoch(std::uint64_t number, double limit_s, Repetition& repetition) {
     if (cold_) note_resident(drop_pages(settings_.file()));
     const ResourceUsage before = resource_usage();
@@ -224,8 +225,9 @@ class Row {
         prepared_s = seconds_since(start);
         prepared_samples = epoch_samples;
       }
-    } while (seconds_since(start) < limit_s ||
-             epoch_samples % facts_.window_samples(resolved_.shuffle) >= batch_rows());
+    } while (
+        seconds_since(start) < limit_s ||
+        (epoch_samples % facts_.window_samples(resolved_.shuffle) >= batch_rows() && Clock::now() < end_));
     const double seconds = seconds_since(start);
     repetition.seconds += seconds;
     repetition.samples += epoch_samples;
@@ -362,6 +364,7 @@ class Row {
   LoaderStats last_;                                           // of the last epoch
   bool fits_cache_ = false;
   std::chrono::nanoseconds slice_{};
+  Clock::time_point end_;  // no pass starts after it, and no epoch continues
   std::vector<Repetition> repetitions_;
   std::vector<Limits> limits_;
   // Cold: the largest share left after a drop; warm: the share before the counted runs.

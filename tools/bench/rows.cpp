@@ -2,12 +2,14 @@
 #include "tools/bench/rows.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -140,10 +142,19 @@ class Results {
   std::string warnings_;
 };
 
-// Tells whether the rows have appended to an epoch_log what they measured.
+// Tells whether the rows have appended to an epoch_log what they measured. Make it before the first loader
+// opens the file. Removes it if it was created and got no line.
 class EpochLogGrowth {
  public:
-  explicit EpochLogGrowth(std::filesystem::path file) : file_(std::move(file)), before_(bytes()) {}
+  explicit EpochLogGrowth(std::filesystem::path file)
+      : file_(std::move(file)), existed_(exists()), before_(bytes()) {}
+  EpochLogGrowth(const EpochLogGrowth&) = delete;
+  EpochLogGrowth& operator=(const EpochLogGrowth&) = delete;
+  ~EpochLogGrowth() {
+    std::error_code error;
+    if (!existed_ && std::filesystem::is_regular_file(file_, error) && bytes() == 0)
+      std::filesystem::remove(file_, error);
+  }
 
   enum class Outcome { grown, disk_full, no_epoch };
   /// Returns `grown` also for what is no regular file.
@@ -153,6 +164,9 @@ class EpochLogGrowth {
     constexpr std::uintmax_t kLongestLine = 4096;
     const std::filesystem::space_info space = std::filesystem::space(file_, error);
     if (!error && space.available < kLongestLine) return Outcome::disk_full;
+    rlimit limit = {};
+    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes() + kLongestLine > limit.rlim_cur)
+      return Outcome::disk_full;
     return bytes() == before_ ? Outcome::no_epoch : Outcome::grown;
   }
 
@@ -162,11 +176,16 @@ class EpochLogGrowth {
     return fmt::format("{} {}\n", printable(file_.string()),
                        outcome == Outcome::no_epoch
                            ? "got no line: no epoch was measured to its end; give a longer --time-budget"
-                       : bytes() == before_ ? "got no line: no space is left there"
-                                            : "may lack lines: no space is left there");
+                       : bytes() == before_
+                           ? "got no line: no space is left there, or ulimit -f allows none"
+                           : "may lack lines: no space is left there, or ulimit -f allows none");
   }
 
  private:
+  bool exists() const {
+    std::error_code error;
+    return std::filesystem::exists(file_, error);
+  }
   std::uintmax_t bytes() const {
     std::error_code error;
     const std::uintmax_t bytes = std::filesystem::file_size(file_, error);
@@ -174,6 +193,7 @@ class EpochLogGrowth {
   }
 
   const std::filesystem::path file_;
+  const bool existed_;
   const std::uintmax_t before_;
 };
 
@@ -220,9 +240,9 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
   const Json earlier = request.compare_file.empty() ? Json() : read_result(request.compare_file);
   const std::vector<Variant> variants = variants_of(request);
   const std::vector<bool> pages = choose_pages(settings, request.cold, request.warm);
+  const EpochLogGrowth epoch_log(settings.loader.epoch_log);
   say(plan_text(request, variants, pages));
 
-  const EpochLogGrowth epoch_log(settings.loader.epoch_log);
   Results results(request, pages, output);
   const double budget_s = std::chrono::duration<double>(settings.time_budget).count();
   Progress progress(
@@ -249,7 +269,8 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
   std::string text = '\n' + results.warnings() + busy_warning(json["rows"]) + limit_note(json["rows"]);
   const Json& used = json["settings"];
   const EpochLogGrowth::Outcome logged = epoch_log.outcome();
-  text += epoch_log.note(logged);
+  const std::string note = epoch_log.note(logged);
+  text += note;
   text += settings.loader.headroom
               ? headroom_note()
               : bench_verdict(json["rows"], used["shuffle"].get<std::string>(),
@@ -266,6 +287,8 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
   }
   results.write_exports();
   print(output.json ? json_text(json) : text);
+  if (output.json && logged == EpochLogGrowth::Outcome::disk_full)
+    say(std::string_view(note).substr(0, note.find('\n')));
   return logged == EpochLogGrowth::Outcome::disk_full ? kFailed : kDone;
 }
 

@@ -69,8 +69,8 @@ class DatasetCheck {
     items_.resize(
         static_cast<std::size_t>(std::clamp<std::uint64_t>(fit, 1, 2 * std::uint64_t{settings.jobs})));
     if (settings.sample < 1) {
-      sample_ = sample_chunks(reader.num_chunks(), settings.sample);
-      result_.wanted = sample_.size();
+      sample_.emplace(reader.num_chunks(), settings.sample);
+      result_.wanted = sample_->size();
       result_.no_sha256 = "a sample has no digest of the whole";
     } else if (walk_.max_slab_bytes() > std::max(settings.memory_bytes / 2, kMiB)) {
       result_.no_sha256 =
@@ -108,15 +108,15 @@ class DatasetCheck {
     if (result_.no_sha256.empty() && stopped_) result_.no_sha256 = "time ran out before the last chunk";
     if (result_.no_sha256.empty()) result_.sha256 = sha256_.finish();
     if (too_large_ && result_.not_compared.empty())
-      result_.not_compared = "libhdf5 needs more memory for its chunks than isolation_memory_bytes";
+      result_.not_compared = "libhdf5 needs more memory for its chunks than its process may take";
     return std::move(result_);
   }
 
  private:
   std::optional<ChunkVisit> next_visit() {
-    if (!sample_.empty()) {
-      if (next_sample_ == sample_.size()) return std::nullopt;
-      return ChunkVisit{.chunk = sample_[next_sample_++]};
+    if (sample_) {
+      if (next_sample_ == sample_->size()) return std::nullopt;
+      return ChunkVisit{.chunk = (*sample_)[next_sample_++]};
     }
     std::optional<ChunkVisit> visit = walk_.next();
     // Later visits only serve the digest.
@@ -277,8 +277,8 @@ class DatasetCheck {
   const std::function<void(std::uint64_t)>& advance_;
   const bool compares_;  // otherwise libhdf5 is this dataset's only reader
   ChunkWalk walk_;
-  std::vector<std::uint64_t> sample_;  // empty: all
-  std::size_t next_sample_ = 0;
+  std::optional<ChunkSample> sample_;  // none: all chunks
+  std::uint64_t next_sample_ = 0;
   std::vector<CheckedChunk> items_;
   std::uint64_t taken_ = 0;
   bool stopped_ = false;
@@ -297,18 +297,15 @@ CheckResult check_dataset(const H5File& file, const ChunkReader& reader, const C
   return DatasetCheck(file, reader, settings, advance).run();
 }
 
-std::vector<std::uint64_t> sample_chunks(std::uint64_t num_chunks, double share) {
-  if (num_chunks == 0) return {};
+ChunkSample::ChunkSample(std::uint64_t num_chunks, double share) : num_chunks_(num_chunks) {
   const auto wanted = static_cast<std::uint64_t>(std::ceil(static_cast<double>(num_chunks) * share));
-  const std::uint64_t parts = std::clamp<std::uint64_t>(wanted, 1, num_chunks);
-  std::vector<std::uint64_t> chunks;
-  std::uint64_t begin = 0;
-  for (std::uint64_t part = 0; part < parts; ++part) {
-    const std::uint64_t size = num_chunks / parts + (part < num_chunks % parts ? 1 : 0);
-    chunks.push_back(begin + mix_key(0, 0, part) % size);
-    begin += size;
-  }
-  return chunks;
+  parts_ = num_chunks == 0 ? 0 : std::clamp<std::uint64_t>(wanted, 1, num_chunks);
+}
+
+std::uint64_t ChunkSample::operator[](std::uint64_t part) const {
+  const std::uint64_t least = num_chunks_ / parts_, larger = num_chunks_ % parts_;
+  const std::uint64_t begin = part * least + std::min(part, larger);
+  return begin + mix_key(0, 0, part) % (least + (part < larger ? 1 : 0));
 }
 
 }  // namespace h5feed::cli

@@ -62,8 +62,22 @@ inline constexpr std::size_t kMostFindings = 5;
 CheckResult check_dataset(const H5File& file, const ChunkReader& reader, const CheckSettings& settings,
                           const std::function<void(std::uint64_t)>& advance);
 
-/// Returns the numbers of the chunks to visit for a sample: one random chunk in each of equal parts of the
-/// dataset, the same for equal arguments. `share` is above 0 and at most 1.
-std::vector<std::uint64_t> sample_chunks(std::uint64_t num_chunks, double share);
+/// The chunks to visit for a sample: one random chunk in each of equal parts of the dataset, in chunk order,
+/// the same for equal arguments. Each is computed when it is asked for: a sample of any number of chunks
+/// takes no memory.
+class ChunkSample {
+ public:
+  /// `share` is above 0 and at most 1.
+  ChunkSample(std::uint64_t num_chunks, double share);
+
+  /// Returns the number of chunks in the sample; 0 only if the dataset has none.
+  std::uint64_t size() const noexcept { return parts_; }
+  /// Returns the number of the chunk in one part, counted from 0.
+  std::uint64_t operator[](std::uint64_t part) const;
+
+ private:
+  std::uint64_t num_chunks_;
+  std::uint64_t parts_ = 0;
+};
 
 }  // namespace h5feed::cli

@@ -304,7 +304,7 @@ void MonitorRun::finish() {
   text += diagnosis.to_text();
   if (has_command()) {
     text.pop_back();  // `say` ends the line
-    say(text);
+    say_lines(text);
   } else {
     print('\n' + text);
   }

@@ -9,10 +9,13 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <new>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/terminal_text.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/byte_source.hpp"
 #include "store/format/superblock.hpp"
@@ -20,6 +23,15 @@
 #include "tools/program/interrupt.hpp"
 
 namespace h5feed::cli {
+namespace {
+
+// Nobody may be reading; there is no other place to report that.
+void write_to_stderr(std::string_view line) noexcept {
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fputc('\n', stderr);
+}
+
+}  // namespace
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
   command.add_flag("--json", options.json, "Print JSON instead of the table");
@@ -93,16 +105,29 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
 }
 
 void print(std::string_view text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  const std::string shown = printable_lines(text);
+  const bool written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size();
   if (!written || std::fflush(stdout) != 0) {
     throw FileError(fmt::format("standard output cannot be written ({})", std::strerror(errno)));
   }
 }
 
 void say(std::string_view line) noexcept {
-  // Nobody may be reading; there is no other place to report that.
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fputc('\n', stderr);
+  if (is_printable(line)) return write_to_stderr(line);
+  try {
+    write_to_stderr(printable(line));
+  } catch (const std::bad_alloc&) {
+    write_to_stderr("not enough memory for a message");
+  }
+}
+
+void say_lines(std::string_view text) noexcept {
+  while (true) {
+    const std::size_t end = text.find('\n');
+    say(text.substr(0, end));
+    if (end == std::string_view::npos) return;
+    text.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace h5feed::cli

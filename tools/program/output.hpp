@@ -49,11 +49,16 @@ void export_results(const OutputOptions& options, const Table& table, const Json
 /// if `path` is an HDF5 file.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// Writes to stdout and flushes. Throws FileError if that fails (a full disk, a closed pipe).
+/// Writes lines to stdout and flushes; characters that would control a terminal become "?". Throws FileError
+/// if that fails (a full disk, a closed pipe).
 void print(std::string_view text);
 
-/// Writes a line to stderr, for messages that are not part of the result; ignores errors.
+/// Writes one line to stderr, for messages that are not part of the result; ignores errors. Characters that
+/// would control a terminal, line ends among them, become "?".
 void say(std::string_view line) noexcept;
+/// Writes several lines as `say` does. Names within them must be `printable` already, so that they split
+/// none.
+void say_lines(std::string_view text) noexcept;
 
 /// Replaces h5feed's log sink while in scope; the destructor restores the default. At most one instance at a
 /// time.

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "base/terminal_text.hpp"
 #include "store/format/dataset_info.hpp"
 
 namespace h5feed::cli {
@@ -56,47 +56,6 @@ std::string markdown_line(const std::vector<std::string>& cells) {
   std::string line = "|";
   for (const std::string& cell : cells) line += ' ' + markdown_cell(cell) + " |";
   return line + '\n';
-}
-
-// Returns the bytes of the UTF-8 character that `text` starts with; 0 if it starts with none.
-std::size_t character_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates, and values beyond U+10FFFF.
-  if ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
-      (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F)) {
-    return 0;
-  }
-  return length;
-}
-
-// Returns the number of a UTF-8 character of at most three bytes.
-unsigned code_point(std::string_view character) {
-  constexpr std::array<unsigned, 3> kFirstBits = {0x7F, 0x1F, 0x0F};
-  unsigned number = static_cast<unsigned char>(character.front()) & kFirstBits.at(character.size() - 1);
-  for (const char c : character.substr(1)) number = number << 6U | (static_cast<unsigned char>(c) & 0x3FU);
-  return number;
-}
-
-// Whether a UTF-8 character is a control character: U+0000 to U+001F, U+007F to U+009F.
-bool controls_a_terminal(std::string_view character) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
-  if (character.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
-  return character.size() == 2 && byte(0) == 0xC2 && byte(1) < 0xA0;
-}
-
-// Whether a UTF-8 character changes the direction of the text after it.
-bool turns_text(std::string_view character) {
-  constexpr std::array<std::string_view, 12> kTurning = {"\u061C", "\u200E", "\u200F", "\u202A",
-                                                         "\u202B", "\u202C", "\u202D", "\u202E",
-                                                         "\u2066", "\u2067", "\u2068", "\u2069"};
-  return std::find(kTurning.begin(), kTurning.end(), character) != kTurning.end();
 }
 
 // Returns the cells as aligned text shows them: the first one, which names the row, may be a path of any
@@ -171,17 +130,18 @@ std::size_t display_width(std::string_view text) noexcept {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }));
 }
 
-std::string printable(std::string_view text) {
+std::string printable(std::string_view text) { return without_controls(text); }
+
+std::string printable_lines(std::string_view text) {
   std::string result;
+  result.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t length = character_bytes(text);
-    const std::string_view character = text.substr(0, length);
-    if (length == 0 || controls_a_terminal(character) || turns_text(character)) {
-      result += '?';
-    } else {
-      result += character;
-    }
-    text.remove_prefix(std::max<std::size_t>(1, length));
+    const std::size_t end = text.find_first_of("\n\t");
+    const std::string_view part = text.substr(0, end);
+    result += printable(part);
+    if (end == std::string_view::npos) break;
+    result += text[end];
+    text.remove_prefix(end + 1);
   }
   return result;
 }
@@ -192,7 +152,7 @@ std::string printable_json(std::string_view json) {
     const std::string_view character = json.substr(0, std::max<std::size_t>(1, character_bytes(json)));
     // Below U+0020 only the line ends between values are there as they are.
     const bool unsafe = character.size() > 1 || character == "\x7F";
-    if (unsafe && (controls_a_terminal(character) || turns_text(character))) {
+    if (unsafe && controls_display(character)) {
       result += fmt::format("\\u{:04x}", code_point(character));
     } else {
       result += character;

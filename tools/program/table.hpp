@@ -56,6 +56,9 @@ std::size_t display_width(std::string_view text) noexcept;
 /// direction of writing (Unicode Standard Annex 9), and bytes that are not UTF-8 become "?".
 std::string printable(std::string_view text);
 
+/// Returns text of several lines with each made `printable`; line ends and tabs stay.
+std::string printable_lines(std::string_view text);
+
 /// Makes JSON text (RFC 8259) safe to print on a terminal: in its strings the characters that `printable`
 /// replaces are escaped, as \uXXXX.
 std::string printable_json(std::string_view json);

@@ -39,18 +39,19 @@ bool can_grow(const DatasetInfo& info) { return info.max_shape != info.shape; }
 CopiedStorage storage_of(const DatasetInfo& info, const RepackArguments& arguments) {
   const ChunkChoice choice = parse_chunk_choice(arguments.chunk);
   if (info.shape.empty()) {
-    throw OptionError(fmt::format("{}: a single value has no chunks; leave it out of --dataset", info.path));
+    throw OptionError(
+        fmt::format("{}: a single value has no chunks; leave it out of --dataset", info.place()));
   }
   CopiedStorage storage{.chunk_shape = chunk_shape_of(info, choice, arguments),
                         .fixed_max_shape = arguments.max_shape == "fixed"};
   if (storage.chunk_shape.empty()) {
     if (!arguments.filter.empty() && arguments.filter != "none") {
       throw OptionError(
-          fmt::format("{}: --filter {} needs chunks; add --chunk auto", info.path, arguments.filter));
+          fmt::format("{}: --filter {} needs chunks; add --chunk auto", info.place(), arguments.filter));
     }
     if (can_grow(info) && !storage.fixed_max_shape) {
       throw OptionError(
-          fmt::format("{} can grow, which contiguous storage cannot; add --maxshape fixed", info.path));
+          fmt::format("{} can grow, which contiguous storage cannot; add --maxshape fixed", info.place()));
     }
     return storage;
   }

@@ -43,8 +43,8 @@ std::uint64_t automatic_rows(const DatasetInfo& info, const RepackArguments& arg
     throw OptionError(fmt::format(
         "{}: no chunks are decoded {} times at most by windows of {} rows with --shuffle {} and a "
         "cache of {}; use {}",
-        info.path, kWindowDecodes, use.window.size(), use.shuffle.to_string(), format_bytes(use.cache_bytes),
-        window_cure(data, use)));
+        info.place(), kWindowDecodes, use.window.size(), use.shuffle.to_string(),
+        format_bytes(use.cache_bytes), window_cure(data, use)));
   }
   return *fitting;
 }
@@ -102,7 +102,7 @@ std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info, const ChunkCh
     case ChunkForm::shape:
       if (choice.shape.size() != info.shape.size()) {
         throw OptionError(fmt::format("--chunk {}: {} has {} dimensions ({}); give as many extents",
-                                      fmt::join(choice.shape, "x"), info.path, info.shape.size(),
+                                      fmt::join(choice.shape, "x"), info.place(), info.shape.size(),
                                       format_shape(info.shape)));
       }
       chunk = choice.shape;
@@ -120,7 +120,7 @@ std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info, const ChunkCh
       throw OptionError(
           fmt::format("{}: chunks of {} exceed 4 GiB, the most that HDF5 stores; choose a smaller "
                       "--chunk",
-                      info.path, format_shape(chunk)));
+                      info.place(), format_shape(chunk)));
     }
     bytes *= extent;
   }
@@ -139,10 +139,10 @@ void refuse_larger_chunks(const ChunkChoice& choice, const std::string& text,
     }
     if (largest == nullptr || largest->shape[d] == 0 || wanted[d] <= largest->shape[d]) continue;
     if (choice.form == ChunkForm::samples) {
-      throw OptionError(fmt::format("--chunk {}: {} has {} rows; give smaller chunks", text, largest->path,
+      throw OptionError(fmt::format("--chunk {}: {} has {} rows; give smaller chunks", text, largest->place(),
                                     format_count(largest->rows())));
     }
-    throw OptionError(fmt::format("--chunk {}: {} is {}; give smaller chunks", text, largest->path,
+    throw OptionError(fmt::format("--chunk {}: {} is {}; give smaller chunks", text, largest->place(),
                                   format_shape(largest->shape)));
   }
 }

@@ -164,7 +164,7 @@ void check_encoders(const RepackJob& job) {
     if (FilterPipeline::encodes(filter)) continue;
     throw OptionError(fmt::format(
         "{}: h5feed cannot write its filter {} ({}); choose another, such as --filter shuffle+gzip:4",
-        job.info().path, filter.id, filter.name.empty() ? "unknown" : filter.name));
+        job.info().place(), filter.id, filter.name.empty() ? "unknown" : filter.name));
   }
 }
 
@@ -301,7 +301,7 @@ void plan_job(RepackJob& job, const RepackSettings& settings) {
                      .decode_bytes = job.reader->chunk_bytes() + job.reader->scratch_bytes(),
                      .encode_bytes = encode_bytes};
   if (!job.shuffle_key) {
-    job.plan = plan_recut(job.shapes, limits, info.path);
+    job.plan = plan_recut(job.shapes, limits, info.place());
     return;
   }
   if (sorts_in_memory(job, settings)) limits.held_bytes += info.total_bytes();
@@ -310,11 +310,11 @@ void plan_job(RepackJob& job, const RepackSettings& settings) {
   RecutShapes to_rows = job.shapes;
   to_rows.target_chunk = rows;
   limits.encode_bytes = rows_bytes;
-  job.sort_plan = plan_recut(to_rows, limits, info.path);
+  job.sort_plan = plan_recut(to_rows, limits, info.place());
   job.shapes.source_chunk = rows;
   limits.decode_bytes = rows_bytes;
   limits.encode_bytes = encode_bytes;
-  job.plan = plan_recut(job.shapes, limits, info.path);
+  job.plan = plan_recut(job.shapes, limits, info.place());
 }
 
 std::uint64_t memory_bytes_of(const RepackJob& job, const RepackSettings& settings) {

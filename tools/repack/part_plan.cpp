@@ -189,7 +189,7 @@ void PartPlan::check_parts() const {
     const std::uint64_t chunks = (jobs_[i].info().rows() + unit - 1) / unit;
     if (chunks >= parts_) continue;
     throw OptionError(fmt::format("--split {}: {} has {} {} of {} rows only; split it into fewer", parts_,
-                                  jobs_[i].info().path, chunks, chunks == 1 ? "chunk" : "chunks", unit));
+                                  jobs_[i].info().place(), chunks, chunks == 1 ? "chunk" : "chunks", unit));
   }
 }
 

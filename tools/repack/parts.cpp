@@ -44,7 +44,7 @@ class PartedRepack {
   int run() {
     plan_.check_others();
     if (!arguments_.dry_run) require_room_for_all();
-    say(plan_.text());
+    say_lines(plan_.text());
     if (arguments_.dry_run) return kDone;
     // What the last step would refuse is refused before the parts are written.
     const CopyPlan plan = plan_.split() ? plan_of_views() : copy_plan(jobs_, arguments_);

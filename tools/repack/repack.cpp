@@ -141,7 +141,7 @@ int repack_here(const RepackArguments& arguments) {
                      {.bytes = saturating_sum(estimate.bytes_out, estimate.scratch_bytes),
                       .largest_file_bytes = std::max(estimate.bytes_out, estimate.scratch_bytes),
                       .estimated = true});
-  say(plan_text(jobs, arguments, estimate));
+  say_lines(plan_text(jobs, arguments, estimate));
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   if (arguments.dry_run) {
     if (arguments.json) print(json_text(repack_json(jobs, arguments, estimate, 0, seconds())));

@@ -32,12 +32,18 @@ inline void refuse_other_than_json(const std::filesystem::path& path, std::strin
       fmt::format("{}: {} exists and is no JSON; name another file", spelled(option), path.string()));
 }
 
-/// Opens a file for reading and appending; creates it if it does not exist. Throws OptionError that names
-/// `option` if it cannot be written.
-inline FileDescriptor open_to_append(const std::filesystem::path& path, std::string_view option) {
-  // O_NONBLOCK: opening a named pipe must not wait for its reader.
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK,
-                             S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH));
+/// Opens a file for reading and appending; creates it if it does not exist, and then sets `created`, which
+/// may be null. Throws OptionError that names `option` if it cannot be written.
+inline FileDescriptor open_to_append(const std::filesystem::path& path, std::string_view option,
+                                     bool* created = nullptr) {
+  const auto open = [&](int flags) {
+    // O_NONBLOCK: opening a named pipe must not wait for its reader.
+    return FileDescriptor(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags,
+                                 S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH));
+  };
+  FileDescriptor file = open(O_EXCL);
+  if (created != nullptr) *created = file.valid();
+  if (!file.valid()) file = open(0);
   if (file.valid()) return file;
   throw OptionError(
       fmt::format("{}: {} cannot be written: {}; name a file in a folder that exists and may be written",

@@ -207,7 +207,8 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
     report.decodes_per_chunk = fits ? 0 : expected_decodes_per_chunk(dataset, options);
   }
   if (!options.row_reads && foreseeable) {
-    report.clairvoyant_decodes_per_chunk = forecast_rows(dataset, options).later_epochs;
+    const RowForecast rows = forecast_rows(dataset, options);
+    if (!rows.rough) report.clairvoyant_decodes_per_chunk = rows.later_epochs;
   }
   report.mixing = mixing_of(dataset, options);
   report.echo_factor = options.echo_factor;
@@ -256,8 +257,8 @@ std::optional<ShuffleCost> shuffle_cost(const DatasetState& dataset, const Resol
   const std::uint64_t in_play = chunks_in_play(groups, dataset, options.shuffle);
   const bool by_rows = options.cache_policy == CachePolicy::clairvoyant;
   if (!by_rows && rows_are_foreseeable(dataset, options)) {
-    const double rows = forecast_rows(dataset, options).later_epochs;
-    if (rows < cost.decodes * kWorthSaying) cost.clairvoyant = rows;
+    const RowForecast rows = forecast_rows(dataset, options);
+    if (!rows.rough && rows.later_epochs < cost.decodes * kWorthSaying) cost.clairvoyant = rows.later_epochs;
   }
   const std::uint64_t window_unit = chunks_in_play(groups, dataset, Shuffle("chunk:1"));
   const std::uint64_t held =

@@ -22,11 +22,14 @@ struct RowForecastSpec {
 struct RowForecast {
   double first_epoch = 0;   ///< First epoch, from an empty cache
   double later_epochs = 0;  ///< Mean of the later epochs
+  bool rough = false;       ///< Scaled down further than usual: not to be shown
 };
 
 /// Simulates three epochs of `CachePolicy::clairvoyant`, one batch at a time. Scales larger datasets down to
 /// about 20,000 rows: fewer chunks with as many rows (at most 1,250), and batch, window and cache in
-/// proportion. Takes about 20 ms at most. Throws std::bad_alloc.
+/// proportion. Orders that decode a chunk for every few rows of it would take seconds even so; they are
+/// scaled down further, and the result is `rough`. Takes about 0.2 s at most. Throws std::bad_alloc, and what
+/// the `InterruptCheck` of this thread throws.
 RowForecast forecast_rows(const RowForecastSpec& spec);
 
 }  // namespace h5feed

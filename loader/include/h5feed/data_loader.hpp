@@ -92,8 +92,9 @@ struct H5FEED_EXPORT PlanReport {
   /// Expected decodes per chunk in every epoch after the first. Empty if rows bypass the cache, and for
   /// `clairvoyant` with several ranks.
   std::optional<double> decodes_per_chunk;
-  /// Expected decodes per chunk with `CachePolicy::clairvoyant`, about the least possible. Empty for samplers
-  /// and several ranks.
+  /// Expected decodes per chunk with `CachePolicy::clairvoyant`, about the least possible. Empty for
+  /// samplers, for several ranks, and where only a long simulation could tell: chunks of many batches of
+  /// which the cache holds little.
   std::optional<double> clairvoyant_decodes_per_chunk;
   /// Quality of shuffling: the probability that two samples of one batch come from different chunks, divided
   /// by that of a full shuffle. Near 0 in file order, 1 for `full`.
@@ -116,7 +117,7 @@ struct H5FEED_EXPORT PlanReport {
 };
 
 /// Predicts the cost of an epoch of a loader with these options, without making the loader. Blocks for up to
-/// about 20 ms of simulation. Throws as the constructor of `DataLoader` does.
+/// about 0.2 s of simulation, usually 20 ms. Throws as the constructor of `DataLoader` does.
 H5FEED_EXPORT PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options);
 
 /// Delivers a dataset in batches, epoch after epoch. The constructor starts the worker threads, which persist
@@ -132,8 +133,9 @@ H5FEED_EXPORT PlanReport plan(const Dataset& dataset, const DataLoaderOptions& o
 class H5FEED_EXPORT DataLoader {
  public:
   /// Creates the loader and starts its workers; blocks while `preload` loads chunks. Throws OptionError if an
-  /// option is invalid, DatasetError if the options do not fit the data, DeviceError if a GPU was requested
-  /// and cannot be used, std::system_error if a thread cannot be started, and whatever a sampler throws.
+  /// option is invalid, DatasetError if the options do not fit the data, FileError if `bad_list` has no
+  /// space, DeviceError if a GPU was requested and cannot be used, std::system_error if a thread cannot be
+  /// started, and whatever a sampler throws.
   DataLoader(Dataset dataset, DataLoaderOptions options);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;

@@ -290,7 +290,8 @@ struct DataLoaderOptions {
   /// batch that exceeds it throws. Counted anew in each epoch, and after a state is restored.
   double max_bad_share = 0.01;
   /// File to which a line is appended for each fault, as tab-separated values with a header; `h5feed check
-  /// --bad-list` writes the same. Default: none. Needs `on_error` other than `fail`.
+  /// --bad-list` writes the same. Default: none. Needs `on_error` other than `fail`. If there is no
+  /// space for the header, the constructor of the loader throws FileError.
   std::filesystem::path bad_list = {};
 
   // Values

@@ -10,8 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <string_view>
 
 #include "base/interrupt.hpp"
+#include "base/option_spelling.hpp"
 
 namespace h5feed {
 namespace {
@@ -91,10 +93,11 @@ void Exchange::receive(std::span<std::byte> bytes) const {
 void Exchange::wait_until_ready(short events) const {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
   if (left.count() <= 0) {
+    constexpr std::string_view kLimit = "isolation_timeout";
     throw IsolationError(fmt::format(
-        "{}: libhdf5 took more than {} s over it and was ended; restore the file from a good copy, or raise "
-        "isolation_timeout if it is only large",
-        file_, std::chrono::duration<double>(limit_).count()));
+        "{}: libhdf5 took more than {} s over it and was ended; restore the file from a good copy{}", file_,
+        std::chrono::duration<double>(limit_).count(),
+        can_be_set(kLimit) ? fmt::format(", or raise {} if it is only large", spelled(kLimit)) : ""));
   }
   check_interrupt();
   check_stop();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/isolation/isolated_file.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <new>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
+#include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -68,9 +71,16 @@ std::vector<std::byte> IsolatedFile::answer(const WireWriter& request, std::span
   if (reply.outcome == Outcome::done) return std::move(reply.bytes);
   const std::string message(reinterpret_cast<const char*>(reply.bytes.data()), reply.bytes.size());
   if (reply.outcome != Outcome::out_of_memory) throw_as(reply.outcome, message);
-  throw IsolationMemoryError(path_ +
-                             ": libhdf5 needs more memory for it than isolation_memory_bytes; restore the "
-                             "file from a good copy, or raise the limit if it is only large");
+  constexpr std::string_view kLimit = "isolation_memory_bytes";
+  if (!can_be_set(kLimit)) {
+    throw IsolationMemoryError(path_ +
+                               ": libhdf5 needs more memory for it than its process may take; restore the "
+                               "file from a good copy");
+  }
+  throw IsolationMemoryError(
+      fmt::format("{}: libhdf5 needs more memory for it than {}; restore the file from a good copy, or raise "
+                  "the limit if it is only large",
+                  path_, spelled(kLimit)));
 }
 
 void IsolatedFile::refuse(const std::string& what) const { process_->refuse(path_, what); }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/files/append_file.hpp"
+#include "base/terminal_text.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
@@ -48,7 +49,7 @@ std::string rows_text(const ChunkPlace& place) {
 }  // namespace
 
 BadChunk bad_chunk(const ChunkReader& reader, std::uint64_t chunk, std::string_view error) {
-  const std::string described = reader.describe_chunk(chunk) + ' ';
+  const std::string described = on_one_line(reader.describe_chunk(chunk) + ' ');  // as in every message
   if (error.starts_with(described)) error.remove_prefix(described.size());
   if (error.ends_with(kAdvice)) error.remove_suffix(kAdvice.size());
   return {place_of(reader, chunk), std::string(error)};
@@ -68,20 +69,29 @@ std::string bad_list_line(const BadChunk& chunk) {
   std::string line;
   for (const std::string& column : columns) {
     if (!line.empty()) line += '\t';
-    line += Error(column).what();  // escapes control characters, tabs among them
+    line += on_one_line(column);  // tabs are escaped
   }
   return line;
 }
 
-BadList::BadList(const std::filesystem::path& path, std::string_view option)
-    : path_(path), file_(open_to_append(path, option)) {
+BadList::BadList(const std::filesystem::path& path, std::string_view option) : BadList(path, option, false) {}
+
+BadList::BadList(const std::filesystem::path& path, std::string_view option, bool created)
+    : path_(path), file_(open_to_append(path, option, &created)) {
   struct stat status = {};
   const bool regular = ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode);
   // Another process may be writing the header.
   const bool locked = regular && ::flock(file_.get(), LOCK_EX) == 0;
   const std::string text = regular ? read_whole(file_.get()) : std::string();
+  errno = 0;
   const bool header = !text.empty() || (regular && append_line(file_.get(), std::string(kBadListHeader)));
+  const int error = errno == 0 ? ENOSPC : errno;  // a short write sets none
+  if (!header && created) ::unlink(path.c_str());
   if (locked) ::flock(file_.get(), LOCK_UN);
+  if (!header && regular) {
+    throw FileError(fmt::format("{}: {} cannot be written ({}); name a file where there is space",
+                                spelled(option), path.string(), std::generic_category().message(error)));
+  }
   if (!header) {
     throw OptionError(fmt::format("{}: {} cannot be written; name a regular file where there is space",
                                   spelled(option), path.string()));

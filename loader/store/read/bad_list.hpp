@@ -33,8 +33,9 @@ std::string bad_list_line(const BadChunk& chunk);
 /// A file that entries are appended to. Several processes on one host may append to one file. Thread-safe.
 class BadList {
  public:
-  /// Opens `path`, or creates it with the header. Throws OptionError, which names the option `option`, if it
-  /// cannot be written or is another kind of file.
+  /// Opens `path`, or creates it with the header. Throws OptionError if it cannot be opened for writing or is
+  /// another kind of file, and FileError if there is no space for the header, without leaving a new file;
+  /// both name the option `option`.
   BadList(const std::filesystem::path& path, std::string_view option);
 
   /// Appends an entry unless the file had it when it was opened, or it was appended before. If that fails,
@@ -44,6 +45,8 @@ class BadList {
   const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
+  BadList(const std::filesystem::path& path, std::string_view option, bool created);
+
   const std::filesystem::path path_;
   const FileDescriptor file_;
   Mutex mutex_;

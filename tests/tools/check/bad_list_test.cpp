@@ -157,5 +157,17 @@ TEST_F(CheckBadList, is_refused_where_it_cannot_be_written) {
               HasSubstr("--bad-list: a.h5 exists and is not a list of bad chunks; name another file"));
 }
 
+TEST_F(CheckBadList, leaves_no_file_where_there_is_no_space) {
+  write();
+  for (const std::uint64_t file_bytes : {0U, 8U}) {
+    const ProgramResult full =
+        run_program(dir_.path(), {"check", "a.h5", "--bad-list", "bad.tsv"}, {.file_bytes = file_bytes});
+    EXPECT_EQ(full.exit_code, 1);
+    EXPECT_THAT(full.err, HasSubstr("--bad-list: bad.tsv cannot be written ("));
+    EXPECT_THAT(full.err, HasSubstr("); name a file where there is space\n"));
+    EXPECT_THAT(names_in(dir_.path()), ElementsAre("a.h5"));
+  }
+}
+
 }  // namespace
 }  // namespace h5feed::test

@@ -26,7 +26,6 @@
 namespace h5feed::test {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using Json = nlohmann::json;
@@ -292,22 +291,6 @@ TEST(Check, a_sample_says_what_share_it_proves_and_has_no_digest) {
   const Json whole = check_json(dir, {});
   EXPECT_EQ(whole.at("datasets")[0].at("result"), "equal");
   EXPECT_EQ(whole.at("datasets")[0].at("share_compared"), 1);
-}
-
-TEST(Check, spreads_a_sample_over_the_dataset) {
-  EXPECT_THAT(cli::sample_chunks(0, 0.5), ElementsAre());
-  EXPECT_THAT(cli::sample_chunks(3, 1), ElementsAre(0, 1, 2));
-  EXPECT_THAT(cli::sample_chunks(1'000'000, 1e-9), ::testing::SizeIs(1));
-  const std::vector<std::uint64_t> chunks = cli::sample_chunks(103, 0.1);
-  ASSERT_EQ(chunks.size(), 11U);
-  std::vector<std::uint64_t> steps;
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    EXPECT_GE(chunks[i], i * 9);
-    EXPECT_LT(chunks[i], (i + 1) * 10);
-    if (i > 0) steps.push_back(chunks[i] - chunks[i - 1]);
-  }
-  EXPECT_THAT(steps, ::testing::Contains(::testing::Ne(steps.front())))
-      << "a fixed step would miss what repeats";
 }
 
 TEST(Check, ends_with_its_time_and_says_what_is_missing) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long `check` says that it takes, from what it measured.
+// How long `check` says that it takes, from what it measured, and which chunks a sample has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "store/filters/filters.hpp"
@@ -12,6 +14,8 @@
 #include "store/read/reader_factories.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
+#include "tools/check/dataset.hpp"
 #include "tools/check/estimate.hpp"
 #include "tools/measure/decode_speed.hpp"
 
@@ -122,6 +126,52 @@ TEST(CheckEstimate, is_no_figure_where_the_time_was_over_before_the_first_chunk)
   const cli::CheckEstimate estimate = cli::estimate_check(files, large, late, std::chrono::seconds(1));
   EXPECT_FALSE(estimate.measured);
   EXPECT_EQ(estimate.seconds.size(), 1U);
+}
+
+std::vector<std::uint64_t> chunks_of(const cli::ChunkSample& sample) {
+  std::vector<std::uint64_t> chunks;
+  for (std::uint64_t i = 0; i < sample.size(); ++i) chunks.push_back(sample[i]);
+  return chunks;
+}
+
+TEST(ChunkSample, is_spread_over_the_dataset) {
+  EXPECT_THAT(chunks_of({0, 0.5}), ElementsAre());
+  EXPECT_THAT(chunks_of({3, 1}), ElementsAre(0, 1, 2));
+  EXPECT_EQ(cli::ChunkSample(1'000'000, 1e-9).size(), 1U);
+  const std::vector<std::uint64_t> chunks = chunks_of({103, 0.1});
+  ASSERT_EQ(chunks.size(), 11U);
+  std::vector<std::uint64_t> steps;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    EXPECT_GE(chunks[i], i * 9);
+    EXPECT_LT(chunks[i], (i + 1) * 10);
+    if (i > 0) steps.push_back(chunks[i] - chunks[i - 1]);
+  }
+  EXPECT_THAT(steps, ::testing::Contains(::testing::Ne(steps.front())))
+      << "a fixed step would miss what repeats";
+  EXPECT_EQ(chunks_of({103, 0.1}), chunks);
+}
+
+TEST(ChunkSample, of_very_many_chunks_takes_no_memory) {
+  constexpr std::uint64_t kMany = std::uint64_t{1'000} << 37;
+  const cli::ChunkSample sample(kMany, 0.01);
+  EXPECT_NEAR(static_cast<double>(sample.size()), static_cast<double>(kMany) / 100, 1);
+  EXPECT_LT(sample[0], 101U);
+  EXPECT_GE(sample[sample.size() - 1], kMany - 101);
+  EXPECT_LT(sample[sample.size() - 1], kMany);
+}
+
+TEST(Check, ends_a_sample_of_very_many_chunks_with_its_time) {
+  const TempDir dir;
+  H5TestFile(dir / "a.h5").create({.path = "x", .shape = {1000, std::uint64_t{1} << 39}, .chunk = {1, 4}});
+  // Longer again where the machine is too slow to reach a chunk in that time.
+  ProgramResult result;
+  for (int seconds = 2; seconds < 300; seconds *= 2) {
+    result = run_program(dir.path(), {"check", "a.h5", "--json", "--sample", "1%", "--time-budget",
+                                      std::to_string(seconds) + "s"});
+    if (result.exit_code == 0) break;
+  }
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_LT(result.peak_rss_bytes, std::uint64_t{1} << 30) << "the list of the sample would take 10 TiB";
 }
 
 }  // namespace

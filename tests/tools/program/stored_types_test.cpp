@@ -110,7 +110,7 @@ TEST_F(StoredTypes, of_scaleoffset_are_repacked_with_another_filter_only) {
   const ProgramResult same = run({"repack", "a.h5", "b.h5", "--dataset", "counts", "--chunk", "8"});
   EXPECT_EQ(same.exit_code, 2);
   EXPECT_EQ(same.err,
-            "/counts: h5feed cannot write its filter 6 (scaleoffset); choose another, such as --filter "
+            "a.h5:/counts: h5feed cannot write its filter 6 (scaleoffset); choose another, such as --filter "
             "shuffle+gzip:4\n");
   EXPECT_EQ(names_in(dir_.path()), std::vector<std::string>{"a.h5"});
   const ProgramResult other =

@@ -10,6 +10,7 @@
 #include "h5feed/error.hpp"
 #include "support/refusal.hpp"
 #include "tools/program/option_text.hpp"
+#include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/table.hpp"
 #include "tools/storage/h5py_line.hpp"
@@ -158,6 +159,19 @@ TEST(Printable, replaces_control_characters_and_bytes_that_are_not_utf8) {
 TEST(Table, shows_json_that_does_not_control_a_terminal) {
   EXPECT_EQ(printable_json("{\n  \"caf\xC3\xA9 \\u001b\": \"a\x7F\xC2\x9B\u202Eb\u2066\u061C\"}\n"),
             "{\n  \"caf\xC3\xA9 \\u001b\": \"a\\u007f\\u009b\\u202eb\\u2066\\u061c\"}\n");
+}
+
+TEST(Say, writes_one_line_that_does_not_control_a_terminal) {
+  ::testing::internal::CaptureStderr();
+  cli::say("u.h5:/a\x1b[31m\nb\u009B\u202E: caf\u00E9");
+  cli::say_lines("two\x1b\nlines");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "u.h5:/a?[31m?b??: caf\u00E9\ntwo?\nlines\n");
+}
+
+TEST(Print, writes_lines_that_do_not_control_a_terminal) {
+  ::testing::internal::CaptureStdout();
+  cli::print("a\x1b[31m\n\tb\r\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "a?[31m\n\tb?\n");
 }
 
 }  // namespace

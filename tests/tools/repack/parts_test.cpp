@@ -243,7 +243,7 @@ TEST(RepackParts, explain_wrong_usage) {
   const TempDir dir;
   write_source(dir);
   EXPECT_EQ(repack(dir, {"--chunk", "5", "--split", "20"}).err,
-            "--split 20: /images has 12 chunks of 5 rows only; split it into fewer\n");
+            "--split 20: a.h5:/images has 12 chunks of 5 rows only; split it into fewer\n");
   EXPECT_EQ(repack(dir, {"--chunk", "5", "--part", "3/3"}).err,
             "--part 3/3: parts are counted from 0 to 2\n");
   EXPECT_EQ(repack(dir, {"--chunk", "5", "--part", "x"}).err,

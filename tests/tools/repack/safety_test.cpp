@@ -72,6 +72,13 @@ TEST(Repack, replaces_another_file_only_when_forced) {
   EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "images"), read_through_libhdf5(dir / "a.h5", "images"));
 }
 
+TEST(Repack, names_the_file_of_a_dataset_that_cannot_be_contiguous) {
+  const TempDir dir;
+  H5TestFile(dir / "g.h5").create({.path = "x", .shape = {10}, .max_shape = {~0ULL}, .chunk = {5}});
+  EXPECT_EQ(usage_error(dir, {"g.h5", "b.h5", "--dataset", "x", "--chunk", "none"}),
+            "g.h5:/x can grow, which contiguous storage cannot; add --maxshape fixed\n");
+}
+
 TEST(Repack, explains_wrong_usage) {
   const TempDir dir;
   generate(dir, "10", "10");
@@ -81,9 +88,9 @@ TEST(Repack, explains_wrong_usage) {
             "100x3x218x178, or "
             "none for contiguous storage\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "999999999"}),
-            "--chunk 999999999: /images has 10 rows; give smaller chunks\n");
+            "--chunk 999999999: a.h5:/images has 10 rows; give smaller chunks\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5x3x99x32"}),
-            "--chunk 5x3x99x32: /images is 10×3×32×32; give smaller chunks\n");
+            "--chunk 5x3x99x32: a.h5:/images is 10×3×32×32; give smaller chunks\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "99999999999GiB"}),
             "--chunk \"99999999999GiB\" is too large; give at most 4 EiB (2^62 bytes)\n");
   for (const std::string text : {"1EiB", "4GiB"}) {
@@ -98,13 +105,13 @@ TEST(Repack, explains_wrong_usage) {
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "none", "--filter", "lz4"}),
             "--filter lz4 needs chunks, and --chunk none has none; drop one of the two\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5x3"}),
-            "--chunk 5x3: /images has 4 dimensions (10×3×32×32); give as many extents\n");
+            "--chunk 5x3: a.h5:/images has 4 dimensions (10×3×32×32); give as many extents\n");
   EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--chunk", "3.5"}),
               ::testing::StartsWith("--chunk \"3.5\": give auto, samples per chunk, a size such as 4MiB"));
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5", "--maxshape", "open"}),
             "--maxshape \"open\": give fixed, or leave it out\n");
   EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5", "--memory", "10KiB"}),
-              HasSubstr("of /images; give at least "));
+              HasSubstr("of a.h5:/images; give at least "));
   EXPECT_THAT(run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "5", "--dataset", "imgs"}).err,
               HasSubstr("a.h5: no dataset \"imgs\"; it has /images"));
   EXPECT_THAT(run_program(dir.path(), {"repack", "a.h5", "b.h5", "--dataset", "imgs"}).err,

@@ -64,6 +64,13 @@ TEST(Error, keeps_its_message_on_one_line) {
   EXPECT_STREQ(FileError("a\nb\x1b[1mc.h5").what(), "a\\nb\\x1b[1mc.h5");
 }
 
+TEST(Error, has_no_characters_that_control_a_terminal_or_turn_text) {
+  EXPECT_STREQ(FileError("a\u009B1m\u202Eb\u2066\u200F\u061C.h5").what(),
+               "a\\u009b1m\\u202eb\\u2066\\u200f\\u061c.h5");
+  EXPECT_STREQ(FileError("caf\u00E9 \xE9 \U0001F642").what(), "caf\u00E9 \xE9 \U0001F642")
+      << "names of files need not be UTF-8";
+}
+
 TEST(DTypeNames, round_trip_and_accept_numpy_names) {
   for (const DType dtype : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32, DType::u64,
                             DType::i64, DType::f16, DType::f32, DType::f64, DType::bf16}) {
@@ -80,8 +87,9 @@ TEST(Log, sends_lines_to_the_sink_that_is_set) {
   });
   log(LogLevel::warning, "one {} two");
   log(LogLevel::info, "three");
+  log(LogLevel::info, "fo\x1b[31m\nur");
   set_log_sink({});
-  EXPECT_EQ(lines, (std::vector<std::string>{"W one {} two", "I three"}));
+  EXPECT_EQ(lines, (std::vector<std::string>{"W one {} two", "I three", "I fo\\x1b[31m\\nur"}));
 }
 
 TEST(Log, ignores_what_the_sink_throws) {
@@ -185,11 +193,14 @@ TEST(OptionSpelling, is_that_of_cpp_unless_a_program_installs_its_own) {
   EXPECT_EQ(PathOption{}.spelled("images"), ".data = \"images\"");
   EXPECT_EQ(spelled("input_layout", "NCHW"), "input_layout = NCHW");
   EXPECT_EQ(spelled("input_layout"), "input_layout");
+  EXPECT_TRUE(can_be_set("io_depth"));
   spell_options(as_the_program_spells);
   EXPECT_EQ(PathOption{}.spelled("images"), "--data images");
   EXPECT_EQ(spelled("input_layout", "NCHW"), "--input-layout NCHW");
   EXPECT_EQ(spelled("input_layout"), "--input-layout");
   EXPECT_EQ(spelled("io_depth", "4"), "io_depth = 4") << "the program has no such option";
+  EXPECT_FALSE(can_be_set("io_depth"));
+  EXPECT_TRUE(can_be_set("data"));
   EXPECT_EQ(of_field.spelled("x"), "field \"depth\": .data = \"x\"") << "nor those of fields";
   spell_options(nullptr);
   EXPECT_EQ(PathOption{}.spelled("images"), ".data = \"images\"");

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "h5feed/interrupt.hpp"
 #include "plan/epoch_plan.hpp"
 #include "support/loaders/row_simulator.hpp"
 
@@ -65,6 +66,23 @@ TEST(RowForecast, knows_the_ends_of_the_scale) {
   const RowForecast sequential = forecast_rows({1000, 10, 10, "sequential", 0.0});
   EXPECT_DOUBLE_EQ(sequential.later_epochs, 1);
   EXPECT_DOUBLE_EQ(forecast_rows({3, 5, 2, "full", 1.0}).first_epoch, 1) << "less than one chunk";
+}
+
+// A decode for every batch, and batches much smaller than chunks: seconds if all rows were looked at.
+const RowForecastSpec kLong = {std::uint64_t{1} << 40, std::uint64_t{1} << 24, 256, "sequential", 0.0, false};
+
+TEST(RowForecast, is_rough_where_only_a_long_simulation_could_tell) {
+  const RowForecast forecast = forecast_rows(kLong);
+  EXPECT_TRUE(forecast.rough);
+  EXPECT_GT(forecast.later_epochs, 10) << "a decode for every batch";
+  EXPECT_FALSE(forecast_rows({1'000'000'000, 100, 256, "full", 0.1}).rough);
+  EXPECT_FALSE(forecast_rows({20'000, 20, 1, "full", 0.0}).rough);
+}
+
+TEST(RowForecast, ends_with_an_interrupt) {
+  struct Stop {};
+  const InterruptCheck check([] { throw Stop(); });
+  EXPECT_THROW(while (true) forecast_rows(kLong), Stop);
 }
 
 }  // namespace

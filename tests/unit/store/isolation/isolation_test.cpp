@@ -271,6 +271,10 @@ TEST_F(StoreIsolation, ends_a_process_that_does_not_answer_in_time) {
       refusal([&] { remote(FakeReader::process(std::chrono::milliseconds(50))); }),
       "train.h5: libhdf5 took more than 0.05 s over it and was ended; restore the file from a good copy, "
       "or raise isolation_timeout if it is only large");
+  spell_options([](std::string_view) -> std::optional<std::string> { return std::nullopt; });
+  const std::string in_program = refusal([&] { remote(FakeReader::process(std::chrono::milliseconds(50))); });
+  spell_options(nullptr);
+  EXPECT_THAT(in_program, ::testing::EndsWith("and was ended; restore the file from a good copy"));
 }
 
 TEST_F(StoreIsolation, an_interrupt_check_ends_opening_a_file_over_which_the_process_hangs) {
