@@ -52,9 +52,11 @@ def as_bool(name: str, value: Any) -> bool:
 
 
 def as_shuffle(value: Any) -> bool | str:
-    """Returns the argument `shuffle`."""
+    """Returns the argument `shuffle`, of which None stands for False, as PyTorch has it."""
     if isinstance(value, str):
         return value
+    if value is None:
+        return False
     if not isinstance(value, (bool, np.bool_)):
         raise OptionError(f'shuffle: expected bool or str, got {type(value).__name__}; use True, False or "chunk:K"')
     return bool(value)

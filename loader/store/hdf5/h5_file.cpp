@@ -54,17 +54,6 @@ H5::DataSet open_reader(const H5::H5File& handle, const DatasetInfo& info, std::
   return handle.openDataSet(info.path, access);
 }
 
-// Calls H5Dread_chunk, which has another argument since libhdf5 2.0.
-bool read_chunk(const H5::DataSet& dataset, const std::vector<hsize_t>& offset, std::span<std::byte> raw,
-                std::uint32_t& filter_mask) {
-#if H5_VERSION_GE(2, 0, 0)
-  std::size_t room = raw.size();
-  return H5Dread_chunk2(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, raw.data(), &room) >= 0;
-#else
-  return H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, raw.data()) >= 0;
-#endif
-}
-
 // libhdf5 walks the whole chunk index of a dataset to count its bytes, and recurses without end over one
 // whose nodes refer to each other.
 void check_chunk_tree(const Hdf5Calls& calls, const ByteSource& bytes, const H5::DataSet& dataset,
@@ -92,14 +81,6 @@ void open_here(const std::string& path, const std::string& place, bool of_progra
 }
 
 }  // namespace
-
-H5::FileCreatPropList file_creation_properties(const H5::H5File& file) {
-  const hid_t id = H5Fget_create_plist(file.getId());
-  if (id < 0) throw H5::FileIException("H5Fget_create_plist", "failed");
-  H5::FileCreatPropList copy(id);
-  H5Pclose(id);
-  return copy;
-}
 
 H5::H5File H5FileAccess::handle(const H5File& file) {
   if (file.state_->remote) throw std::logic_error("H5FileAccess::handle: another process reads the file");
@@ -351,7 +332,7 @@ std::optional<H5File::StoredChunk> H5File::read_stored_chunk(const DatasetInfo& 
     if (bytes > max_bytes) throw fail(fmt::format("{} bytes are too many", bytes));
     raw.resize_discard(bytes);
     StoredChunk chunk{.bytes = bytes};
-    if (!read_chunk(dataset, first, raw.span(), chunk.filter_mask)) throw fail(session.error());
+    if (!read_raw_chunk(dataset, first, raw.span(), chunk.filter_mask)) throw fail(session.error());
     return chunk;
   } catch (const H5::Exception&) {
     throw fail(session.error());

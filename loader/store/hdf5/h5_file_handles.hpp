@@ -28,10 +28,6 @@ struct H5File::State {
   bool swmr_writer = false;  // As the superblock said when the file was opened
 };
 
-/// Returns a copy of the creation properties of `file`. H5::H5File::getCreatePlist of HDF5 1.10 leaks 2 KiB
-/// with each call: it copies a list and never closes the original. Throws H5::Exception.
-H5::FileCreatPropList file_creation_properties(const H5::H5File& file) H5FEED_REQUIRES(hdf5_mutex);
-
 /// Gives other sources of store/ access to an H5File's HDF5 handles.
 class H5FileAccess {
  public:

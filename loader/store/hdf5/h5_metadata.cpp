@@ -267,4 +267,23 @@ std::optional<VlenInfo> read_vlen_info(const std::string& file_name, const std::
       *element.dtype, element.byte_swapped};
 }
 
+H5::FileCreatPropList file_creation_properties(const H5::H5File& file) {
+  const hid_t id = H5Fget_create_plist(file.getId());
+  if (id < 0) throw H5::FileIException("H5Fget_create_plist", "failed");
+  H5::FileCreatPropList copy(id);
+  H5Pclose(id);
+  return copy;
+}
+
+// H5Dread_chunk has another argument since libhdf5 2.0.
+bool read_raw_chunk(const H5::DataSet& dataset, const std::vector<hsize_t>& offset, std::span<std::byte> raw,
+                    std::uint32_t& filter_mask) {
+#if H5_VERSION_GE(2, 0, 0)
+  std::size_t room = raw.size();
+  return H5Dread_chunk2(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, raw.data(), &room) >= 0;
+#else
+  return H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, raw.data()) >= 0;
+#endif
+}
+
 }  // namespace h5feed

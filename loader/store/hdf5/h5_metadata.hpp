@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "store/format/dataset_info.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/hdf5/hdf5_session.hpp"
 
 namespace h5feed {
 
@@ -53,5 +55,14 @@ std::optional<VlenInfo> read_vlen_info(const std::string& file_name, const std::
 /// Returns the filters of a chunked dataset in the order in which they are applied on writing; empty for
 /// other layouts. Throws H5::Exception.
 std::vector<FilterSpec> read_filters(const H5::DSetCreatPropList& plist);
+
+/// Returns a copy of the creation properties of `file`. H5::H5File::getCreatePlist of HDF5 1.10 leaks 2 KiB
+/// with each call: it copies a list and never closes the original. Throws H5::Exception.
+H5::FileCreatPropList file_creation_properties(const H5::H5File& file) H5FEED_REQUIRES(hdf5_mutex);
+
+/// Reads the stored bytes of the chunk whose first element is at `offset` into `raw`, and which of its
+/// filters were left out. Returns whether libhdf5 could.
+bool read_raw_chunk(const H5::DataSet& dataset, const std::vector<hsize_t>& offset, std::span<std::byte> raw,
+                    std::uint32_t& filter_mask);
 
 }  // namespace h5feed

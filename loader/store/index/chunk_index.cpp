@@ -13,6 +13,7 @@
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
+#include "store/hdf5/h5_metadata.hpp"
 #include "store/index/array_places.hpp"
 #include "store/index/chunk_overlap.hpp"
 #include "store/index/entry_check.hpp"

@@ -14,6 +14,7 @@
 
 #include "store/format/byte_order.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
+#include "store/hdf5/h5_metadata.hpp"
 
 namespace h5feed {
 namespace {

@@ -12,6 +12,7 @@
 #include "store/filters/filters.hpp"
 #include "store/format/byte_source.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
+#include "store/hdf5/h5_metadata.hpp"
 #include "store/hdf5/hdf5_types.hpp"
 #include "store/write/attribute_write.hpp"
 #include "store/write/creation_properties.hpp"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-
 #include "support/case_step.hpp"
 #include "support/files/file_text.hpp"
 #include "support/files/temp_dir.hpp"
@@ -287,10 +286,10 @@ TEST_F(Report, survives_members_of_any_type) {
       for (std::string parent = place; !parent.empty(); parent.resize(parent.rfind('/')))
         places.insert(parent);
     }
-    std::size_t pages = 0, number = 0;
+    std::size_t pages = 0, n = 0;
     for (const std::string& place : places) {
       for (const Json& other : others) {
-        if (number++ % kCaseStep != 0) continue;
+        if (n++ % kCaseStep != 0) continue;
         Json changed = input;
         changed[Json::json_pointer(place)] = other;
         const std::string file = write("x.json", as_text(changed));
@@ -305,8 +304,7 @@ TEST_F(Report, survives_members_of_any_type) {
     EXPECT_GT(pages, 0U);
   };
   Json result = bench_result(1000);
-  result["rows"].erase(2);
-  result["rows"].erase(1);
+  for (const std::size_t row : {2U, 1U}) result["rows"].erase(row);
   result["rows"][0]["swept"] = {{"echo", 2}};
   result["target_rate"] = {{"samples_per_s", 10.0}, {"row", 0}};
   try_all(result, [](const Json& json) { return json.dump(); });

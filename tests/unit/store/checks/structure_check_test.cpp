@@ -154,7 +154,6 @@ TEST_F(StoreStructure, refuses_a_named_datatype_beyond_its_message_also_beside_a
     const Hid row(H5Screate_simple(1, &extent, nullptr));
     const Hid dataset(
         H5Dcreate2(file.id(), "images", type.get(), row.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
-    ASSERT_GE(dataset.get(), 0);
   }
   EXPECT_EQ(open_message(), "accepted");
   // Version and class, three bytes of its bits, size, first bit, number of bits.
@@ -393,9 +392,8 @@ TEST_F(StoreStructure, leaves_a_file_with_a_metadata_cache_image_to_the_reader_p
     const Hid group(H5Gcreate2(file.get(), "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   }
   EXPECT_EQ(structure_damage(*open_file_source(path())), "");
-  EXPECT_EQ(open_message(),
-            "train.h5: it has a metadata cache image, over which libhdf5 can end the process; open "
-            "it with isolation = process, or copy it by h5repack");
+  EXPECT_THAT(open_message(),
+              HasSubstr("it has a metadata cache image, over which libhdf5 can end the process"));
 }
 
 }  // namespace
