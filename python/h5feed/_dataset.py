@@ -15,7 +15,7 @@ from . import _core
 from ._batch import Batch
 from ._checks import as_bool, as_count, as_float, as_numbers, owned
 from ._config import read_config, read_mixture
-from ._errors import OptionError
+from ._errors import DatasetError, OptionError
 from ._opening import Places, Step, leads_there, mixed, open_again, open_files, opening, replay
 from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Isolation, Normalize, PathLike,
                        SampleUnit, SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
@@ -116,8 +116,11 @@ class Dataset:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Stored element type of the data."""
-        return np.dtype(_NUMPY_NAMES[self._live.dtype()])
+        """Stored element type of the data. Raises DatasetError for bfloat16, which NumPy lacks."""
+        stored = self._live.dtype()
+        if stored not in _NUMPY_NAMES:
+            raise DatasetError(f"the elements are {stored}, which NumPy lacks; loaders deliver them with output_dtype=\"float32\"")
+        return np.dtype(_NUMPY_NAMES[stored])
 
     @property
     def has_target(self) -> bool:

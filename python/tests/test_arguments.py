@@ -3,6 +3,7 @@
 
 import inspect
 
+import h5py
 import numpy as np
 import pytest
 
@@ -108,3 +109,20 @@ def test_options_tells_what_was_given(dataset, tmp_path):
     assert {name: loader.options[name] for name in expected} == expected
     loader.options["normalize"]["mean"].clear()
     assert loader.options["normalize"] == expected["normalize"], "a copy"
+
+
+def test_stored_bfloat16_is_named_where_numpy_lacks_it(tmp_path):
+    path = tmp_path / "b.h5"
+    kind = h5py.h5t.IEEE_F32LE.copy()
+    kind.set_fields(15, 7, 8, 0, 7)
+    kind.set_size(2)
+    kind.set_ebias(127)
+    with h5py.File(path, "w") as file:
+        stored = h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple((4,)))
+        stored.write(h5py.h5s.ALL, h5py.h5s.ALL, np.arange(4, dtype="f4"))
+    dataset = h5feed.Dataset.open(path, data="x", input_layout="none")
+    for use in (lambda: dataset.dtype, lambda: dataset[0], lambda: next(iter(h5feed.DataLoader(dataset)))):
+        with pytest.raises(h5feed.DatasetError, match="NumPy"):
+            use()
+    loader = h5feed.DataLoader(dataset, batch_size=4, output_dtype="float32")
+    np.testing.assert_array_equal(next(iter(loader)).data, np.arange(4, dtype="f4"))
