@@ -123,7 +123,7 @@ TEST_F(RepackForeign, texts_that_were_never_written_stay_so) {
   }
 }
 
-// libhdf5 takes the attributes' spaces for ones in a table, which the copy does not have.
+// libhdf5 takes the attributes' spaces for ones in a table, which the copy therefore has.
 TEST_F(RepackForeign, files_with_a_table_of_shared_messages_are_copied) {
   constexpr int kMany = 12;
   {
