@@ -20,8 +20,6 @@
 namespace h5feed {
 namespace {
 
-// Returns how many of `n` samples, images or episodes each part of a split gets. `what`: " image", or empty
-// for samples.
 // Returns a fraction of three digits, rounded up, of which `n` samples have one.
 double least_fraction(std::uint64_t n) {
   const double exact = 1.0 / static_cast<double>(n);
@@ -31,6 +29,8 @@ double least_fraction(std::uint64_t n) {
   return fraction;
 }
 
+// Returns how many of `n` samples, images or episodes each part of a split gets. `what`: " image", or empty
+// for samples.
 std::vector<std::uint64_t> sizes_of_parts(std::span<const double> fractions, std::uint64_t n,
                                           const char* what) {
   constexpr double kTolerance = 1e-9;  // rounding error of a sum of decimal fractions

@@ -46,7 +46,7 @@ auto with_gil(Call&& call) {
   const GilAcquire gil;
   const CallbackDepth depth;
   try {
-    return call();
+    return wait_for_gil(call);  // which it releases and takes again
   } catch (nb::python_error& error) {
     throw CallbackError(std::move(error));
   }

@@ -8,10 +8,10 @@
 
 namespace h5feed::python {
 
-/// Returns what `take` returns, which waits for the GIL. Before version 3.14, Python ends a daemon thread
-/// there by pthread_exit(3) once the interpreter is being finalized, which ends the process where it unwinds
-/// functions that must not throw. Such a thread waits here for the end of the process instead, as in
-/// Python 3.14.
+/// Returns what `take` returns, which waits for the GIL or runs Python code. Before version 3.14, Python ends
+/// a daemon thread there by pthread_exit(3) once the interpreter is being finalized, which ends the process
+/// where it unwinds functions that must not throw. Such a thread waits here for the end of the process
+/// instead, as in Python 3.14.
 template <typename Take>
 auto wait_for_gil(const Take& take) {
   try {

@@ -78,6 +78,7 @@ struct PinnedOwner {
 
 std::shared_ptr<std::byte> allocate_pinned(nb::handle allocate, std::size_t bytes) {
   const GilAcquire gil;
+  const CallbackDepth depth;
   release_owners();
   try {
     auto release = std::make_unique<Release>();

@@ -6,12 +6,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -91,7 +91,7 @@ void destroy(std::shared_ptr<void> object) noexcept {
         held->reset();
         --being_destroyed;
       }).detach();
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // No thread, or no memory for it
       --being_destroyed;
       keep_forever(*held);
     }
@@ -126,7 +126,10 @@ void deliver_log() {
 }
 
 void bind_process(nb::module_& module) {
-  pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+  pthread_atfork(nullptr, nullptr, [] {
+    generation.fetch_add(1, std::memory_order_relaxed);
+    being_destroyed = 0;  // by threads that a child does not have
+  });
   set_log_sink(collect);
   module.def("fork_generation", &fork_generation,
              "How often this process and its ancestors forked since the module was loaded.");

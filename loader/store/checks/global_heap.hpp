@@ -12,7 +12,7 @@
 
 namespace h5feed {
 
-/// Finds objects in collections, each of which it reads once, as many objects may lie in one. Borrows
+/// Finds objects in collections, whose objects it lists once, as many objects may lie in one. Borrows
 /// `bytes`. Not thread-safe.
 class GlobalHeap {
  public:
@@ -38,10 +38,11 @@ class GlobalHeap {
     std::map<std::uint64_t, Object> objects;
   };
 
-  Collection examine(std::uint64_t address) const;
+  Collection examine(std::uint64_t address);
 
   const MetadataBytes& bytes_;
   std::map<std::uint64_t, Collection> collections_;
+  std::uint64_t objects_ = 0;  // Of all collections
 };
 
 }  // namespace h5feed

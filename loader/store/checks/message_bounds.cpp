@@ -116,7 +116,11 @@ class Datatype {
 // ask how much of it is left.
 void skip_values(MessageContents& message, std::uint64_t values, std::uint64_t value_bytes,
                  std::size_t message_bytes) noexcept {
-  if (!message.ended() && values * value_bytes <= message_bytes) message.skip(values * value_bytes);
+  std::uint64_t bytes = 0;
+  if (message.ended()) return;
+  // libhdf5 multiplies likewise, and believes what is left of the product.
+  if (__builtin_mul_overflow(values, value_bytes, &bytes)) message.fail();
+  if (bytes <= message_bytes) message.skip(bytes);
 }
 
 void skip_attribute(MessageContents& message, const NumberWidths& widths,

@@ -15,7 +15,7 @@ namespace h5feed {
 
 /// Returns what libhdf5 would look for beyond the end of the message ("a fill value"); empty if nothing, for
 /// types of messages that are not examined, and for a version that libhdf5 refuses. Not examined are links,
-/// where libhdf5 looks at the end itself, what a header says of the links to come, of which libhdf5 reads a
+/// which `read_link_message` takes apart, what a header says of the links to come, of which libhdf5 reads a
 /// few bytes, and messages in the file's table of shared ones (HDF5 File Format Specification, section
 /// IV.A.2).
 std::string_view beyond_message(const HeaderMessage& message, const NumberWidths& widths);

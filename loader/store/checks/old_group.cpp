@@ -26,11 +26,15 @@ class SymbolTable {
  public:
   SymbolTable(const MetadataBytes& bytes, std::uint64_t address)
       : bytes_(bytes), entry_bytes_(bytes.length_bytes() + bytes.address_bytes() + 24) {
-    constexpr std::size_t kHeadBytes = 8, kEntriesAt = 6;
-    const std::vector<std::byte> head = bytes.head(address, "SNOD", kHeadBytes);
-    if (head.empty()) return;  // libhdf5 says so when it comes there
-    entries_ = bytes.read(address + kHeadBytes,
-                          static_cast<std::size_t>(number_in(head, kEntriesAt, 2)) * entry_bytes_);
+    constexpr std::size_t kHeadBytes = 8, kEntriesAt = 6, kUsualEntries = 8;
+    entries_ = bytes.head(address, "SNOD", kHeadBytes);
+    if (entries_.empty()) return;  // libhdf5 says so when it comes there
+    entries_ = bytes.read(address, kHeadBytes + kUsualEntries * entry_bytes_);
+    const std::size_t all =
+        kHeadBytes + static_cast<std::size_t>(number_in(entries_, kEntriesAt, 2)) * entry_bytes_;
+    if (all > entries_.size()) entries_ = bytes.read(address, all);
+    entries_.resize(std::min(all, entries_.size()));
+    entries_.erase(entries_.begin(), entries_.begin() + kHeadBytes);
   }
 
   std::size_t size() const noexcept { return entries_.size() / entry_bytes_; }

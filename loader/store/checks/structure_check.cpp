@@ -40,6 +40,7 @@ constexpr std::size_t kMostObjects = 1024;
 constexpr std::ptrdiff_t kTypeHeadBytes = 16;
 
 struct SharedType {
+  bool elsewhere = false;  // Its header refers to another one for it
   std::uint64_t value_bytes = 0;
   std::vector<std::byte> head;
 };
@@ -177,6 +178,9 @@ class Structure {
       return damage;
     if (!place || place->in_table) return {};
     const SharedType& type = shared_type(place->header);
+    if (type.elsewhere)
+      return fmt::format("the datatype at byte {} refers to another one, which libhdf5 does not write",
+                         place->header);
     if (values_beyond_attribute(body, type.value_bytes, widths())) {
       return fmt::format("an attribute of the datatype at byte {} has values that go beyond its message",
                          place->header);
@@ -189,9 +193,11 @@ class Structure {
     if (!is_new) return type->second;
     const ObjectHeader header = read_object_header(bytes_, address);
     type->second.value_bytes = value_bytes_of(bytes_, header);
-    if (const std::optional<HeaderMessage> message = first_of(header, HeaderMessage::datatype))
+    if (const std::optional<HeaderMessage> message = first_of(header, HeaderMessage::datatype)) {
+      type->second.elsewhere = message->shared;
       type->second.head.assign(message->body.begin(),
                                message->body.begin() + std::min(kTypeHeadBytes, std::ssize(message->body)));
+    }
     return type->second;
   }
 
@@ -304,6 +310,17 @@ bool truncated(const ByteSource& source, const Superblock& block) {
   return source.size() < block.end_of_file + (block.user_block_bytes - block.base_address);
 }
 
+// Whether libhdf5 will find the name of a driver for files in several parts.
+bool in_several_parts(const ByteSource& source, const Superblock& block) {
+  if (block.driver.empty() || !block.extension) return !block.driver.empty();
+  constexpr std::size_t kNameAt = 1;
+  const ObjectHeader extension = read_object_header(MetadataBytes(source, block), *block.extension);
+  const std::optional<HeaderMessage> driver = first_of(extension, HeaderMessage::driver);
+  if (!driver || driver->body.size() < kNameAt) return false;
+  const Bytes name = Bytes(driver->body).subspan(kNameAt);
+  return begins_with(name, "NCSAfami") || begins_with(name, "NCSAmult");
+}
+
 // Returns what `examine(structure)` finds; nothing in a file with a metadata cache image.
 template <typename Examine>
 std::string find_damage(const ByteSource& source, const Superblock& block, const Examine& examine) {
@@ -327,16 +344,18 @@ std::string find_damage(const ByteSource& source, const Superblock& block, const
 
 }  // namespace
 
-bool has_cache_image(const ByteSource& source) {
+std::string_view why_not_examined(const ByteSource& source) {
+  if (has_wide_numbers(source)) return "it has addresses or lengths of 16 or 32 bytes";
   const std::optional<Superblock> block = read_superblock(source);
-  return block && Structure(source, *block).has_image();
+  return block && Structure(source, *block).has_image() ? "it has a metadata cache image" : "";
 }
 
 std::string structure_damage(const ByteSource& source) {
   const std::optional<Superblock> block = read_superblock(source);
   // libhdf5 itself refuses a file that is truncated, or one of several parts, without reading more of it. It
   // does not ask for the size of a file with a SWMR writer.
-  if (!block || !block->driver.empty() || (truncated(source, *block) && !block->open_for_swmr)) return {};
+  if (!block || in_several_parts(source, *block) || (truncated(source, *block) && !block->open_for_swmr))
+    return {};
   return find_damage(source, *block,
                      [&](const Structure& structure) { return structure.groups(block->root_header); });
 }

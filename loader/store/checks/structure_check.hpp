@@ -5,16 +5,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "store/format/byte_source.hpp"
 
 namespace h5feed {
 
-/// Returns whether the file has a metadata cache image (HDF5 File Format Specification, section IV.A.2.y):
-/// libhdf5 then takes structures from there instead of where they are stored, so that nothing below examines
-/// such a file. libhdf5 1.10 crashes over damaged images, and may fail to close a file with an intact one.
-/// Blocks. Throws FileError if the source cannot be read.
-bool has_cache_image(const ByteSource& source);
+/// Returns why nothing below examines the file ("it has a metadata cache image"); empty if it is examined.
+/// From such an image (HDF5 File Format Specification, section IV.A.2.y) libhdf5 takes structures instead of
+/// from where they are stored; version 1.10 crashes over damaged ones, and may fail to close a file with an
+/// intact one. Blocks. Throws FileError if the source cannot be read.
+std::string_view why_not_examined(const ByteSource& source);
 
 /// Returns what is wrong with the superblock, the header of the root group and its names, or with the
 /// headers, their messages and the trees of groups that can be reached by hard links ("a node of the B-tree

@@ -14,7 +14,7 @@
 namespace h5feed {
 namespace {
 
-constexpr std::uint64_t kMostHeaderBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostHeaderBytes = std::uint64_t{64} << 20;
 // Prefix and messages of most objects.
 constexpr std::size_t kFirstRead = 512;
 
@@ -49,7 +49,7 @@ class HeaderWalk {
     } else if (prefix.size() >= kOldPrefix && prefix.front() == std::byte{1}) {
       pending_.push_back({address_ + kOldPrefix, little_endian(std::span(prefix).subspan(8, 4))});
     }
-    while (!pending_.empty() && header_.damage.empty() && total_ <= kMostHeaderBytes) {
+    while (!pending_.empty() && header_.damage.empty()) {
       const Run next = pending_.front();
       pending_.pop_front();
       read_run(next);
@@ -91,7 +91,12 @@ class HeaderWalk {
       return;
     }
     total_ += run.bytes;
-    if (total_ > kMostHeaderBytes) return;
+    if (total_ > kMostHeaderBytes) {
+      damage(fmt::format("the object header at byte {} has more than {} bytes, which h5feed does not examine",
+                         address_, kMostHeaderBytes),
+             true);
+      return;
+    }
     const std::vector<std::byte> bytes = bytes_.read(run.address, static_cast<std::size_t>(run.bytes));
     const std::span<const std::byte> all(bytes);
     // A run of the new format ends with a gap that no message fits in.

@@ -97,7 +97,7 @@ struct ObjectHeader {
   bool hazardous = false;
 };
 
-/// Reads the object header at `address`, at most 16 MiB of it; longer headers end without damage. Returns no
+/// Reads the object header at `address`. One of more than 64 MiB counts as damaged and hazardous. Returns no
 /// messages if there is no header: libhdf5 may have it in memory, if this process writes the file, and else
 /// says so. Throws FileError if the source cannot be read.
 ObjectHeader read_object_header(const MetadataBytes& bytes, std::uint64_t address);

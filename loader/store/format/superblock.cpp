@@ -24,9 +24,25 @@ std::optional<std::uint64_t> find_signature(const ByteSource& source) {
   return std::nullopt;
 }
 
-// Driver information, in a block of its own or in the superblock's extension, begins within these bytes.
+// Driver information in the superblock's extension begins within these bytes.
 constexpr std::size_t kDriverBytes = 512;
 
+std::string_view driver_named(std::string_view text) {
+  if (text.starts_with("NCSAfami")) return "family";
+  if (text.starts_with("NCSAmult")) return "multi";
+  return {};
+}
+
+// The old versions have a block of it: version, reserved, size, name.
+std::string_view driver_of_block(const ByteSource& source, std::uint64_t address) {
+  constexpr std::size_t kNameAt = 8;
+  std::array<char, 2 * kNameAt> bytes = {};
+  if (address >= source.size() || source.size() - address < bytes.size()) return {};
+  source.read(address, std::as_writable_bytes(std::span(bytes)));
+  return driver_named(std::string_view(bytes.data() + kNameAt, kNameAt));
+}
+
+// The newer versions have it in a message of the extension's header, which may be anywhere.
 std::string_view find_driver(const ByteSource& source, std::uint64_t address) {
   if (address >= source.size()) return {};
   std::array<char, kDriverBytes> bytes = {};
@@ -34,9 +50,8 @@ std::string_view find_driver(const ByteSource& source, std::uint64_t address) {
       static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), source.size() - address));
   source.read(address, std::as_writable_bytes(std::span(bytes).first(present)));
   const std::string_view text(bytes.data(), present);
-  if (text.find("NCSAfami") != std::string_view::npos) return "family";
-  if (text.find("NCSAmult") != std::string_view::npos) return "multi";
-  return {};
+  const std::size_t at = text.find("NCSA");
+  return at == std::string_view::npos ? std::string_view() : driver_named(text.substr(at));
 }
 
 }  // namespace
@@ -78,12 +93,27 @@ std::optional<Superblock> read_superblock(const ByteSource& source) {
   block.end_of_file = address(2);
   // The driver's block is the fourth address, the extension the second one.
   const std::uint64_t driver = address(version < 2 ? 3 : 1);
-  if (driver < source.size()) block.driver = find_driver(source, *offset + driver);
+  if (driver < source.size()) {
+    block.driver =
+        version < 2 ? driver_of_block(source, *offset + driver) : find_driver(source, *offset + driver);
+  }
   constexpr std::size_t kWriterFlag = 0x1;
   constexpr std::size_t kSwmrFlag = 0x4;
   block.open_for_swmr = version == 3 && (at(11) & kSwmrFlag) != 0;
   block.open_for_write = block.open_for_swmr || (version == 3 && (at(11) & kWriterFlag) != 0);
   return block;
+}
+
+bool has_wide_numbers(const ByteSource& source) {
+  const std::optional<std::uint64_t> offset = find_signature(source);
+  constexpr std::size_t kVersionAt = 8, kNewestVersion = 3;
+  std::array<std::byte, 16> bytes = {};
+  if (!offset || source.size() - *offset < bytes.size()) return false;
+  source.read(*offset, bytes);
+  const auto at = [&](std::size_t i) { return std::to_integer<std::size_t>(bytes.at(i)); };
+  const std::size_t version = at(kVersionAt), first = version < 2 ? 13 : 9;
+  const auto wide = [](std::size_t count) { return count == 16 || count == 32; };
+  return version <= kNewestVersion && (wide(at(first)) || wide(at(first + 1)));
 }
 
 bool has_swmr_writer(const ByteSource& source) {

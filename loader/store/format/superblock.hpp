@@ -37,6 +37,10 @@ constexpr std::uint64_t undefined_address(std::size_t bytes) noexcept {
 /// lengths do not have 2, 4 or 8 bytes. Verifies nothing else. Blocks. Throws FileError on read errors.
 std::optional<Superblock> read_superblock(const ByteSource& source);
 
+/// Returns whether the superblock is of a known version and has addresses or lengths of 16 or 32 bytes, which
+/// libhdf5 reads and `read_superblock` does not. Blocks. Throws FileError on read errors.
+bool has_wide_numbers(const ByteSource& source);
+
 /// Returns whether the file is marked as open by a SWMR writer, which may have been killed. Blocks. Throws
 /// FileError on read errors.
 bool has_swmr_writer(const ByteSource& source);

@@ -140,11 +140,11 @@ std::shared_ptr<H5File> H5File::open_with(const std::filesystem::path& path,
   state.swmr_writer = has_swmr_writer(*state.bytes);
   if (const std::string damage = structure_damage(*state.bytes); !damage.empty())
     throw FileError(fmt::format("{}: {}; {}", path.string(), damage, kRestore));
-  if (!at_risk && has_cache_image(*state.bytes)) {
-    throw FileError(
-        fmt::format("{}: it has a metadata cache image, over which libhdf5 can end the process; open it with "
-                    "isolation = process, or copy it by h5repack",
-                    path.string()));
+  if (const std::string_view why = at_risk ? "" : why_not_examined(*state.bytes); !why.empty()) {
+    throw FileError(fmt::format(
+        "{}: {}, so that h5feed cannot examine it for damage over which libhdf5 ends the process; open "
+        "it with isolation = process, or copy it by h5repack",
+        path.string(), why));
   }
   if (isolation) state.remote = std::make_unique<const IsolatedFile>(isolation, path, place);
   if (!isolation) open_here(path.string(), place.string(), of_program, state);

@@ -101,6 +101,14 @@ TEST(MessageBounds, of_attributes_count_the_values) {
   EXPECT_EQ(beyond(Type::attribute, "09 00"), "") << "a version that libhdf5 refuses";
 }
 
+TEST(MessageBounds, of_attributes_are_counted_without_wrapping_around) {
+  const std::string name_type = "02 00 0200 0c00 0c00 6100 10 000000 10000000 00000800",
+                    space = "02 01 00 01";
+  const std::string two_values(64, '0');
+  EXPECT_EQ(beyond(Type::attribute, name_type + space + "0200000000000000" + two_values), "");
+  EXPECT_EQ(beyond(Type::attribute, name_type + space + "0200000000000010" + two_values), "an attribute");
+}
+
 TEST(MessageBounds, of_attributes_with_a_shared_datatype_count_the_values_of_its_size) {
   const std::string name = "02 01 0200 0a00 0c00 6100", type = "03 02 6000000000000000",
                     space = "02 01 00 01";

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -118,6 +120,32 @@ TEST_F(OldGroup, of_the_root_is_examined_when_the_file_is_opened) {
   put<std::uint64_t>(root + 16, 3);
   EXPECT_THAT(open_message(),
               HasSubstr("train.h5: the local heap at byte " + std::to_string(root) + " has a free block"));
+}
+
+// libhdf5 looks at the name of a driver only.
+TEST_F(OldGroup, of_the_root_is_examined_beside_a_text_that_looks_like_a_driver) {
+  write_group();
+  constexpr std::uint64_t kDriverAt = 48;
+  const std::uint64_t block = (file_bytes(path()).size() + 7) / 8 * 8;
+  put<std::uint64_t>(block, 0);
+  put<std::uint64_t>(block + 8, 0x5241424f4f46);  // FOOBAR
+  put<std::uint64_t>(block + 16, 0);
+  std::vector<std::byte> bytes = file_bytes(path());
+  std::ranges::copy(std::as_bytes(std::span("NCSAfami", 8)), bytes.end() - 8);
+  replace_file(path(), bytes);
+  put<std::uint64_t>(kDriverAt, block);
+  put<std::uint64_t>(find("HEAP") + 16, 3);
+  EXPECT_THAT(open_message(), HasSubstr("has a free block"));
+}
+
+TEST_F(OldGroup, with_wide_numbers_is_left_to_the_reader_process) {
+  {
+    const Hid creation(H5Pcreate(H5P_FILE_CREATE));
+    require(H5Pset_sizes(creation.get(), 16, 8), "H5Pset_sizes");
+    const Hid file(H5Fcreate(path().c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT));
+  }
+  EXPECT_THAT(open_message(),
+              HasSubstr("it has addresses or lengths of 16 or 32 bytes, so that h5feed cannot"));
 }
 
 TEST_F(OldGroup, is_found_where_addresses_and_lengths_differ_in_width) {

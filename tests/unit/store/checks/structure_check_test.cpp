@@ -392,8 +392,7 @@ TEST_F(StoreStructure, leaves_a_file_with_a_metadata_cache_image_to_the_reader_p
     const Hid group(H5Gcreate2(file.get(), "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   }
   EXPECT_EQ(structure_damage(*open_file_source(path())), "");
-  EXPECT_THAT(open_message(),
-              HasSubstr("it has a metadata cache image, over which libhdf5 can end the process"));
+  EXPECT_THAT(open_message(), HasSubstr("it has a metadata cache image, so that h5feed cannot examine it"));
 }
 
 }  // namespace
