@@ -80,6 +80,6 @@ def test_a_callback_that_raises_stop_iteration_ends_no_epoch(dataset):
         raise StopIteration("a mistake")
 
     loader = h5feed.DataLoader(dataset, num_workers=1, worker_init_fn=init)
-    with pytest.raises(RuntimeError, match="a callback raised StopIteration") as raised:
+    with pytest.raises(RuntimeError, match="raised StopIteration") as raised:
         list(loader)
     assert isinstance(raised.value.__cause__, StopIteration)
