@@ -138,12 +138,11 @@ TEST_F(OldGroup, of_the_root_is_examined_beside_a_text_that_looks_like_a_driver)
   EXPECT_THAT(open_message(), HasSubstr("has a free block"));
 }
 
+// libhdf5 1.10 writes beyond its memory where it makes such a file.
 TEST_F(OldGroup, with_wide_numbers_is_left_to_the_reader_process) {
-  {
-    const Hid creation(H5Pcreate(H5P_FILE_CREATE));
-    require(H5Pset_sizes(creation.get(), 16, 8), "H5Pset_sizes");
-    const Hid file(H5Fcreate(path().c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT));
-  }
+  write_group();
+  constexpr std::uint64_t kAddressBytesAt = 13;
+  put<std::uint8_t>(kAddressBytesAt, 16);
   EXPECT_THAT(open_message(),
               HasSubstr("it has addresses or lengths of 16 or 32 bytes, so that h5feed cannot"));
 }
