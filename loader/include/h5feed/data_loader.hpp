@@ -261,7 +261,7 @@ class H5FEED_EXPORT DataLoader {
   /// Returns the options in use, with every default filled in. Thread-safe, except while
   /// `restore()` runs.
   const ResolvedOptions& options() const noexcept;
-  /// Predicts the cost of an epoch of this loader, excluding repeats. Blocks for up to about 20 ms.
+  /// Predicts the cost of an epoch of this loader, excluding repeats. Blocks for up to about 0.2 s.
   /// Thread-safe, except while `restore()` runs.
   PlanReport plan() const;
   /// Returns a snapshot of the counters. Thread-safe, except while `restore()` runs.

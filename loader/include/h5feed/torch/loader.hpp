@@ -340,7 +340,7 @@ class TorchDataLoader {
     }
   }
 
-  /// Returns the predicted cost of an epoch, excluding repeats. Thread-safe. Blocks for up to about 20 ms.
+  /// Returns the predicted cost of an epoch, excluding repeats. Thread-safe. Blocks for up to about 0.2 s.
   PlanReport plan() const { return loader_.plan(); }
 
   /// Returns the options with every default filled in, including a seed drawn from Torch's generator or
