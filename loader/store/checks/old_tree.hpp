@@ -21,7 +21,8 @@ struct OldTree {
   std::size_t key_bytes = 0;  ///< Stored bytes of a key
 };
 
-/// What is to be done with the contents of the nodes; empty functions for nothing.
+/// What `old_tree_damage` does with the contents of the nodes. A null pointer and an empty function leave
+/// them unread.
 struct OldTreeVisit {
   /// Gets the addresses that the leaves name, in their order.
   std::vector<std::uint64_t>* leaf_children = nullptr;

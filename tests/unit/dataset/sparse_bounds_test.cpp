@@ -81,13 +81,15 @@ class SparseBounds : public testing::Test {
   TempDir folder_;
 };
 
-// As unsigned numbers of their own width they are columns that the matrix has.
-TEST_F(SparseBounds, refuse_negative_columns_of_narrow_integers) {
+// Negative columns of narrow integers are, as unsigned numbers of their width, columns that the matrix has.
+TEST_F(SparseBounds, refuse_columns_that_the_matrix_has_not_when_they_are_read) {
   const auto refusal = [&](const H5::PredType& type, auto column, std::int64_t columns, SparseFormat format) {
     DataLoader loader(one_large_row(type, column, columns, format), {});
     return refusal_in<ChunkError>(folder_.path(), [&] { loader.next(); });
   };
   for (const SparseFormat format : {SparseFormat::csr, SparseFormat::dense}) {
+    EXPECT_THAT(refusal(H5::PredType::NATIVE_INT64, std::int64_t{10}, 10, format),
+                HasSubstr("large.h5ad:/X/indices: row 0 has a value in column 10, and the matrix has 10"));
     EXPECT_THAT(refusal(H5::PredType::NATIVE_INT8, std::int8_t{-2}, 500, format),
                 HasSubstr("large.h5ad:/X/indices: row 0 has a value in column -2, and the matrix has 500"));
     EXPECT_THAT(refusal(H5::PredType::NATIVE_INT16, std::int16_t{-7}, 100'000, format),

@@ -336,29 +336,6 @@ TEST_F(SparseMatrix, that_is_damaged_is_refused_in_one_line) {
                                           " has a value in column 10, and the matrix has 10 columns"));
 }
 
-TEST_F(SparseMatrix, with_more_columns_than_are_checked_at_open_is_refused_when_they_are_read) {
-  // Chunks that were never written hold the fill value.
-  constexpr hsize_t kValues = (hsize_t{64} << 20) / sizeof(std::int64_t) + 1;
-  {
-    SparseFile file(folder / "large.h5ad");
-    file.file().createGroup("X");
-    file.attribute("X", "encoding-type", "csr_matrix");
-    file.shape("X", 1, 10);
-    file.write<std::int64_t>("X/indptr", {0, kValues}, H5::PredType::NATIVE_INT64);
-    const hsize_t chunk = hsize_t{1} << 20;
-    H5::DSetCreatPropList plist;
-    plist.setChunk(1, &chunk);
-    const H5::DataSpace space(1, &kValues);
-    file.file().createDataSet("X/data", H5::PredType::NATIVE_UINT8, space, plist);
-    const std::int64_t column = 10;
-    plist.setFillValue(H5::PredType::NATIVE_INT64, &column);
-    file.file().createDataSet("X/indices", H5::PredType::NATIVE_INT64, space, plist);
-  }
-  DataLoader loader(Dataset::open({.files = {folder / "large.h5ad"}, .data = "X"}), {});
-  EXPECT_THAT(refusal_in<ChunkError>(folder.path(), [&] { loader.next(); }),
-              HasSubstr("large.h5ad:/X/indices: row 0 has a value in column 10"));
-}
-
 TEST_F(SparseMatrix, options_that_do_not_fit_are_refused) {
   const auto path = write("cells.h5ad", random_rows(20, 10), 16);
   EXPECT_THAT(refusal({.files = {path}, .data = "var/gene", .sparse = SparseOptions()}),
