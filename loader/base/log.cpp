@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "base/log_lock.hpp"
 #include "base/mutex.hpp"
 #include "base/terminal_text.hpp"
-#include "base/threads/log_lock.hpp"
 
 namespace h5feed {
 namespace {

@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "base/epoch_key.hpp"
 #include "dataset/episodes/anchors.hpp"
 #include "dataset/tiles/tiling.hpp"
 #include "h5feed/episodes.hpp"
+#include "plan/epoch_key.hpp"
 
 namespace h5feed {
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "base/epoch_key.hpp"
 #include "base/row_layout.hpp"
 #include "h5feed/episodes.hpp"
+#include "plan/epoch_key.hpp"
 
 namespace h5feed {
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "base/epoch_key.hpp"
 #include "h5feed/dataset.hpp"
+#include "plan/epoch_key.hpp"
 #include "store/format/dataset_info.hpp"
 #include "store/read/joined_reader.hpp"
 

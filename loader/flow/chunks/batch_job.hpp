@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/epoch_key.hpp"
 #include "base/mutex.hpp"
 #include "base/sample_place.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/batch.hpp"
+#include "plan/epoch_key.hpp"
 #include "plan/epoch_plan.hpp"
 
 namespace h5feed {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "base/threads/log_lock.hpp"
+#include "base/log_lock.hpp"
 #include "h5feed/error.hpp"
 #include "store/driver/unlocked_driver.hpp"
 #include "store/format/byte_source.hpp"
