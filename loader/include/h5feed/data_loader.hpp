@@ -268,7 +268,7 @@ class H5FEED_EXPORT DataLoader {
   LoaderStats stats() const;
   /// Returns a summary of a few lines for display: time, samples/s, device, wait share and its cause, hit
   /// rate, decodes per chunk and their distance from the offline optimum, bytes read, memory. The first
-  /// call may take about 20 ms. Thread-safe, except while `restore()` runs.
+  /// call simulates an epoch, usually 20 ms, at most about 0.2 s. Thread-safe, except while `restore()` runs.
   std::string report() const;
   /// Returns where the time of the running epoch went, or of the last one if none is running; unset before
   /// the first. Thread-safe, except while `restore()` runs.

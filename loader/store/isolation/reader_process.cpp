@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -68,12 +69,10 @@ class SpawnSettings {
   posix_spawnattr_t attributes;
 };
 
-std::string how_it_ended(int status) {
-  if (WIFSIGNALED(status)) {
-    const char* const name = sigabbrev_np(WTERMSIG(status));
-    return name == nullptr ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("SIG{}", name);
-  }
-  return fmt::format("exit code {}", WIFEXITED(status) ? WEXITSTATUS(status) : 0);
+std::string name_of(const ProcessEnd& end) {
+  if (!end.by_signal) return fmt::format("exit code {}", end.number);
+  const char* const name = sigabbrev_np(end.number);
+  return name == nullptr ? fmt::format("signal {}", end.number) : fmt::format("SIG{}", name);
 }
 
 }  // namespace
@@ -118,18 +117,16 @@ void ReaderProcess::give_back_turn() noexcept {
   turn_.give_back();
 }
 
-bool ReaderProcess::running() const noexcept { return child_ > 0 && owner_ == ::getpid(); }
-
 std::uint64_t ReaderProcess::generation() {
   const MutexLock lock(isolation_mutex);
-  if (!running()) start();
+  if (!child_.here()) start();
   return generation_;
 }
 
 // Returns the connection to the process, which is started if none runs.
 int ReaderProcess::connect() {
   const MutexLock lock(isolation_mutex);
-  if (!running()) start();
+  if (!child_.here()) start();
   return connection_.get();
 }
 
@@ -170,19 +167,13 @@ void ReaderProcess::start() {
                                           nullptr};
   pid_t child = -1;
   check(program, ::posix_spawn(&child, program.c_str(), actions, attributes, arguments.data(), environ));
-  child_ = child;
-  owner_ = ::getpid();
+  child_ = OwnChild(child);
   connection_ = std::move(own);
   generation_ = ++generations;
 }
 
 void ReaderProcess::end() noexcept {
-  if (running()) {
-    ::kill(child_, SIGKILL);
-    while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  }
-  child_ = -1;
+  child_.end();
   connection_.reset();
   told_.clear();
 }
@@ -205,7 +196,7 @@ Exchange::Reply ReaderProcess::call(const std::string& file, std::span<const std
 
 void ReaderProcess::tell(std::uint64_t generation, std::span<const std::byte> request) {
   const MutexLock lock(isolation_mutex);
-  if (!running() || generation_ != generation) return;
+  if (!child_.here() || generation_ != generation) return;
   WireWriter message;
   message.put(std::uint64_t{request.size()});
   message.append(request);
@@ -214,32 +205,27 @@ void ReaderProcess::tell(std::uint64_t generation, std::span<const std::byte> re
 }
 
 void ReaderProcess::send_told() noexcept {
-  if (told_.empty() || !running()) return;
+  if (told_.empty() || !child_.here()) return;
   const ssize_t sent = ::send(connection_.get(), told_.data(), told_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent != static_cast<ssize_t>(told_.size())) end();
   told_.clear();
 }
 
 void ReaderProcess::fail_with_death(const std::string& file) {
-  int status = 0;
-  pid_t reaped = -1;
+  std::optional<ProcessEnd> ended;
   {
     const MutexLock lock(isolation_mutex);
-    // It may have closed the connection without ending; if it has ended, this changes nothing.
-    ::kill(child_, SIGKILL);
-    while ((reaped = ::waitpid(child_, &status, 0)) < 0 && errno == EINTR) {
-    }
-    child_ = -1;
+    ended = child_.end();  // It may have closed the connection without ending
     end();
   }
-  if (reaped >= 0 && WIFEXITED(status)) {
+  if (ended && !ended->by_signal) {
     throw IsolationError(fmt::format(
-        "{}: {}, which reads it, ended with {} and no answer; {}", file, kReaderName, how_it_ended(status),
-        WEXITSTATUS(status) == kReaderWrongUse
+        "{}: {}, which reads it, ended with {} and no answer; {}", file, kReaderName, name_of(*ended),
+        ended->number == kReaderWrongUse
             ? "it is of another version, install that of this h5feed"
             : "install it again if it does so with every file, else restore this one from a good copy"));
   }
-  if (reaped >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+  if (ended && ended->number == SIGKILL) {
     throw IsolationError(
         fmt::format("{}: {}, which reads it, was killed (SIGKILL), as the kernel does when memory ends; "
                     "free some and open the file again",
@@ -248,7 +234,7 @@ void ReaderProcess::fail_with_death(const std::string& file) {
   throw IsolationError(
       fmt::format("{}: libhdf5 crashed over it, in a process of its own{}; the file is damaged or made to do "
                   "harm, restore it from a good copy",
-                  file, reaped < 0 ? "" : fmt::format(" ({})", how_it_ended(status))));
+                  file, ended ? fmt::format(" ({})", name_of(*ended)) : ""));
 }
 
 void ReaderProcess::refuse(const std::string& file, const std::string& what) {

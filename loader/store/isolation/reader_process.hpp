@@ -17,6 +17,7 @@
 #include "base/files/file_descriptor.hpp"
 #include "base/mutex.hpp"
 #include "store/isolation/exchange.hpp"
+#include "store/isolation/own_child.hpp"
 #include "store/isolation/turn.hpp"
 
 namespace h5feed {
@@ -82,7 +83,6 @@ class H5FEED_CAPABILITY("turn") ReaderProcess {
   int connect() H5FEED_EXCLUDES(isolation_mutex);
   void start() H5FEED_REQUIRES(isolation_mutex);
   void end() noexcept H5FEED_REQUIRES(isolation_mutex);
-  bool running() const noexcept H5FEED_REQUIRES(isolation_mutex);
   void send_told() noexcept H5FEED_REQUIRES(isolation_mutex);
   bool take_turn(const std::string& file) H5FEED_EXCLUDES(isolation_mutex);
   void give_back_turn() noexcept H5FEED_EXCLUDES(isolation_mutex);
@@ -93,8 +93,7 @@ class H5FEED_CAPABILITY("turn") ReaderProcess {
   // While a thread has the turn, it alone changes these, so that it may wait for the connection without the
   // mutex.
   FileDescriptor connection_ H5FEED_GUARDED_BY(isolation_mutex);
-  pid_t child_ H5FEED_GUARDED_BY(isolation_mutex) = -1;
-  pid_t owner_ H5FEED_GUARDED_BY(isolation_mutex) = -1;  // The process that started the child
+  OwnChild child_ H5FEED_GUARDED_BY(isolation_mutex);
   std::uint64_t generation_ H5FEED_GUARDED_BY(isolation_mutex) = 0;
   std::vector<std::byte> told_ H5FEED_GUARDED_BY(isolation_mutex);  // Not sent: a thread has the turn
 };
