@@ -23,7 +23,8 @@ class ReadAhead {
  public:
   /// Usual maximum number of reader threads, for any depth.
   static constexpr std::size_t kMaxThreads = 8;
-  /// The same with self-tuning, which has workers for the CPUs and readers for the storage.
+  /// Maximum number of reader threads with self-tuning, which has workers for the CPUs and readers for the
+  /// storage.
   static constexpr std::size_t kMaxTunedThreads = 64;
 
   /// Dependencies; all must outlive the ReadAhead.

@@ -42,8 +42,8 @@ class ServedRows {
     void operator()(std::uint64_t* counts) const noexcept { std::free(counts); }
   };
 
-  // Of each chunk the round in the upper half, and its rows in the lower one. A file of a few KB can claim
-  // 2^30 chunks: `calloc` does not touch the memory for them, as a vector would.
+  // For each chunk, the round in the upper 32 bits and the rows that it has taken in the lower 32. A file of
+  // a few KB can claim 2^30 chunks: `calloc` does not touch the memory for them, as a vector would.
   std::unique_ptr<std::uint64_t, Free> chunks_;
 };
 

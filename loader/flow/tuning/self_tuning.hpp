@@ -52,7 +52,7 @@ class SelfTuning {
   const ThreadClocks& clocks_;
   const WorkerController::Bounds bounds_;
   const std::string cpus_bound_by_;
-  // Of the consumer's thread.
+  // The next five are used by the consumer's thread only.
   Totals window_begin_;
   std::uint64_t last_ns_;
   std::uint64_t last_wait_ns_ = 0;

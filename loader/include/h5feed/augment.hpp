@@ -64,7 +64,7 @@ struct H5FEED_EXPORT SampleKey {
   /// Returns 64 random bits, a pure function of the key and of `purpose`, which the caller numbers as it
   /// likes: another purpose gives independent bits.
   std::uint64_t random(std::uint64_t purpose) const noexcept;
-  /// Returns a random number in [0, 1), likewise.
+  /// Returns a random number in [0, 1), a pure function of the key and of `purpose`.
   double uniform(std::uint64_t purpose) const noexcept {
     return static_cast<double>(random(purpose) >> 11) * 0x1p-53;
   }

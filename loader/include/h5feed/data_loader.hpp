@@ -157,7 +157,8 @@ class H5FEED_EXPORT DataLoader {
 
   /// Returns the position after the last batch that `next()` returned or failed to return; at the end of an
   /// epoch, the beginning of the next one. O(1). Throws OptionError with `in_order = false`, because a
-  /// position then does not determine which samples were delivered.
+  /// position then does not determine which samples were delivered, and with `headroom`, which repeats one
+  /// batch.
   LoaderState state() const;
 
   /// Resumes from `state` with its seed: the next `begin()` or `next()` delivers the batch that follows.
@@ -172,7 +173,8 @@ class H5FEED_EXPORT DataLoader {
   /// repeat.
   ///
   /// Throws StateError if the state belongs to another dataset, order, sharding or `echo.factor`, or if
-  /// `drop_last` would drop samples of an unfinished echo; the loader is then unchanged.
+  /// `drop_last` would drop samples of an unfinished echo, and OptionError with `in_order = false`; the
+  /// loader is then unchanged.
   void restore(const LoaderState& state);
 
   /// Starts the next epoch and abandons a running one. Does not wait for a batch. Throws what a sampler

@@ -182,9 +182,11 @@ struct SampleOrigin {
   /// First row of a tile in its image, in pixels; negative if zeros precede a small image. 0 without tiles,
   /// and from `Dataset::origin` if the place is drawn in each epoch, which `Batch::origins` knows.
   std::int64_t y = 0;
-  /// First column of a tile in its image, as `y`.
+  /// First column of a tile in its image, in pixels; negative if zeros precede a small image. 0 without
+  /// tiles, and from `Dataset::origin` if the place is drawn in each epoch.
   std::int64_t x = 0;
-  /// First layer of a tile in its volume, as `y`. 0 in two dimensions.
+  /// First layer of a tile in its volume, in pixels; negative if zeros precede a small volume. 0 in two
+  /// dimensions, without tiles, and from `Dataset::origin` if the place is drawn in each epoch.
   std::int64_t z = 0;
   /// With episodes, the number of the episode among those of all files that take part. Otherwise −1.
   std::int64_t episode = -1;

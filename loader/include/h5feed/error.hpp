@@ -39,8 +39,9 @@ class H5FEED_EXPORT DatasetError : public Error {
   using Error::Error;
 };
 
-/// The stored bytes of a chunk cannot be decoded or fail their checksum. The message names the coordinates of
-/// the chunk and the samples in it.
+/// The stored bytes of a chunk or an encoded image cannot be decoded or fail their checksum; the message
+/// names the coordinates of the chunk and the samples in it. Also thrown for an image that needs more memory
+/// than `memory_budget_bytes` allows, and if more samples cannot be read than `max_bad_share` allows.
 class H5FEED_EXPORT ChunkError : public Error {
  public:
   using Error::Error;

@@ -23,9 +23,12 @@ namespace h5feed {
 /// Objects nest: the newest of a thread counts. Destroy them on the thread that made them, the newest first.
 class H5FEED_EXPORT InterruptCheck {
  public:
+  /// Makes the calls of this thread call `check`, which must not be empty, from 20 ms on. The object that was
+  /// the newest before is not called until this one is destroyed.
   explicit InterruptCheck(std::function<void()> check);
   InterruptCheck(const InterruptCheck&) = delete;
   InterruptCheck& operator=(const InterruptCheck&) = delete;
+  /// Ends the calls of `check`; the next older object of the thread counts again. Does not block.
   ~InterruptCheck();
 
  private:

@@ -193,8 +193,8 @@ struct DataLoaderOptions {
   /// Whether batches are delivered in the order of the epoch. `false`: as they become ready, among the
   /// prefetched ones.
   bool in_order = true;
-  /// Longest wait in `next()`, above 0; `next()` throws TimeoutError after it. Needs `num_workers > 0`.
-  /// Default: no limit.
+  /// Longest wait in `next()`, above 0; `next()` throws TimeoutError after it. Needs workers (`num_workers`
+  /// not 0). Default: no limit.
   std::optional<std::chrono::milliseconds> timeout = {};
   /// Data echoing: repeated delivery of each batch. On the CPU, a factor above 1 adds memory for the repeats
   /// to every batch in preparation.
@@ -224,14 +224,16 @@ struct DataLoaderOptions {
   /// process may use (affinity, quota of the container), divided by `local_world_size` unless the affinity
   /// gives each process its own. Needs `num_workers = kAuto`.
   std::optional<double> cpu_limit = {};
-  /// Batches prefetched per worker, 1 to 1024. Default: 2. Needs `num_workers > 0`.
+  /// Batches prefetched per worker, 1 to 1024; with `kAuto` the most per active worker. Default: 2; with
+  /// `kAuto` the loader chooses. Needs workers (`num_workers` not 0).
   std::optional<std::int64_t> prefetch_factor = {};
-  /// Upper bound of the bytes of prefetched batches, regardless of `prefetch_factor`. Needs `num_workers >
-  /// 0`. Throws OptionError if it is smaller than one batch. Default: no bound.
+  /// Upper bound of the bytes of prefetched batches, regardless of `prefetch_factor`. Needs workers
+  /// (`num_workers` not 0). Throws OptionError if it is smaller than one batch. Default: no bound.
   std::optional<std::uint64_t> prefetch_bytes = {};
-  /// Stored chunks read ahead of decoding at once, 0 to 1024. Default: 2 per worker. Reading ahead starts
-  /// when reads have to wait for storage, on at most 8 threads of its own. Fewer chunks are read ahead if
-  /// `memory_budget_bytes` has no room for them. Needs `num_workers > 0`.
+  /// Stored chunks read ahead of decoding at once, 0 to 1024; with `kAuto` the most. Default: 2 per worker,
+  /// with `kAuto` 4. Reading ahead starts when reads have to wait for storage, on at most 8 threads of its
+  /// own, with `kAuto` 64. Fewer chunks are read ahead if `memory_budget_bytes` has no room for them. Needs
+  /// workers (`num_workers` not 0).
   std::optional<std::int64_t> io_depth = {};
   /// Called once on each worker thread before its first task, with the worker's number, 0 … num_workers−1.
   /// `next()` waits for all of these calls; with `kAuto` only for those of the workers that it starts with.
@@ -263,8 +265,8 @@ struct DataLoaderOptions {
   /// that gives another value logs a warning.
   std::optional<std::uint64_t> cache_bytes = {};
   /// Which data stays in memory if the decoded data exceeds `cache_bytes`. `clairvoyant` excludes
-  /// `RowReads::always`. Unless all data fits the cache, it also throws OptionError for tiles, samplers, and
-  /// the sequential order of a subset that is not in file order.
+  /// `RowReads::always` and sparse data. Unless all data fits the cache, it also throws OptionError for
+  /// tiles, windows, mixtures, samplers, and the sequential order of a subset that is not in file order.
   CachePolicy cache_policy = CachePolicy::lru;
   /// Upper bound of all memory that the loaders of one opened dataset allocate together: cache, chunks being
   /// read and decoded, and batches being prepared. The largest value given applies; a loader that gives a
@@ -287,7 +289,7 @@ struct DataLoaderOptions {
   /// functions and of a device always fail.
   OnError on_error = OnError::fail;
   /// Largest share of the samples of an epoch of this rank that `on_error` may skip or replace, 0 … 1; the
-  /// batch that exceeds it throws. Counted anew in each epoch, and after a state is restored.
+  /// batch that exceeds it throws ChunkError. Each epoch, and each restored state, begins to count at 0.
   double max_bad_share = 0.01;
   /// File to which a line is appended for each fault, as tab-separated values with a header; `h5feed check
   /// --bad-list` writes the same. Default: none. Needs `on_error` other than `fail`. If there is no
@@ -317,7 +319,8 @@ struct DataLoaderOptions {
   std::optional<Augment> augment = {};
   /// Element type of the targets. Default: int64 for integers, else the stored type. If an integer type
   /// cannot hold a value, targets that are read at open (at most 64 MiB) throw; larger ones convert as C++
-  /// does. Floats round to nearest, and values too large for the type become infinite.
+  /// does. Floats round to nearest, and values too large for the type become infinite. f16 and bf16 only if
+  /// the targets are stored so.
   std::optional<DType> target_dtype = {};
 
   // GPU
@@ -349,8 +352,8 @@ struct DataLoaderOptions {
   /// A sixteenth of the GPU's memory stays free in both cases; if less than half of that is free, or an
   /// allocation of the loader or, with <h5feed/torch.hpp>, of LibTorch fails, blocks go back. Takes 60 to 110
   /// bytes of host memory per sample. No effect on the CPU, or below the size of one sample. Throws
-  /// OptionError with `augment` if the CPU has to crop, because the GPU does not convert to the type, and
-  /// with tiles whose places or turns are drawn in each epoch.
+  /// OptionError with `transform`, with windows, with tiles whose places or turns are drawn in each epoch,
+  /// and with `augment` if the CPU has to crop, because the GPU does not convert to the type.
   GpuCacheBytes gpu_cache_bytes = {};
 
   // Observing

@@ -63,7 +63,7 @@ struct TileOptions {
   std::optional<TileExtent> overlap = {};
   /// Tiling at the far edges of an image.
   TileEdges edges = TileEdges::drop;
-  /// Number of tiles of each image at random places, drawn anew in each epoch: a function of (seed, epoch,
+  /// Number of tiles of each image at random places, drawn again in each epoch: a function of (seed, epoch,
   /// sample number), the same for data, target and fields. 0: the tiles of a grid.
   std::int64_t per_image = 0;
   /// Probability, 0 … 1, that a tile at a random place is centred on a labelled pixel, as far as it stays

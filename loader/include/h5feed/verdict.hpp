@@ -25,11 +25,11 @@ struct H5FEED_EXPORT Verdict {
 
   /// Seconds that the consumer waited in `next()`, by what it waited for.
   struct Waits {
-    double read = 0;
-    double decode = 0;
-    double gather = 0;
-    double transform = 0;
-    double transfer = 0;
+    double read = 0;       ///< Storage, or reading ahead of decoding
+    double decode = 0;     ///< The filters of the file, or the image decoder
+    double gather = 0;     ///< Copying, converting and normalizing on the CPU
+    double transform = 0;  ///< The user's `transform` and `collate_fn`
+    double transfer = 0;   ///< Copies to the GPU
     double free_slot = 0;  ///< No GPU slot was free, as copies waited for the consumer's own work on the GPU
     double other = 0;      ///< No worker was in any of these stages
 
@@ -50,7 +50,9 @@ struct H5FEED_EXPORT Verdict {
   std::uint64_t samples = 0;          ///< samples delivered, repeats by `echo` included
   std::uint64_t batches = 0;          ///< batches delivered, repeats by `echo` included
   double seconds = 0;                 ///< time of the epoch
-  Waits waits;
+  Waits waits;                        ///< seconds that the consumer waited in the epoch, by stage
+  /// Stage that the consumer waited for most; `consumer` if its waits without `free_slot` were less than 5 %
+  /// of the time, or less than `free_slot`.
   Cause bottleneck = Cause::consumer;
 
   std::int64_t num_workers = 0;  ///< workers in use at the end
