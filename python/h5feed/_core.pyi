@@ -40,6 +40,9 @@ class PlanReport:
     def batches(self) -> int:
         """Batches of this rank."""
     @property
+    def echo_factor(self) -> int:
+        """Deliveries of each batch."""
+    @property
     def chunks(self) -> int:
         """Chunks that the samples of this rank come from."""
     @property
@@ -54,6 +57,9 @@ class PlanReport:
     @property
     def mixing(self) -> float:
         """Quality of shuffling: near 0 in file order, 1 for a full shuffle."""
+    @property
+    def mixing_with_echo(self) -> float:
+        """`mixing` divided by `echo_factor`: repeats of a batch bring no new samples."""
     @property
     def cache_bytes(self) -> int:
         """Cache size in use, in bytes."""
@@ -88,10 +94,12 @@ class SampleOrigin:
         if the place is drawn in each epoch."""
     @property
     def x(self) -> int:
-        """First column of a tile in its image, as `y`."""
+        """First column of a tile in its image, in pixels; negative if zeros precede a small image. 0 from `Dataset.origin`
+        if the place is drawn in each epoch."""
     @property
     def z(self) -> int:
-        """First layer of a tile in its volume, as `y`."""
+        """First layer of a tile in its volume, in pixels; negative if zeros precede a small volume. 0 in two dimensions,
+        and from `Dataset.origin` if the place is drawn in each epoch."""
     @property
     def episode(self) -> int:
         """Number of the episode among those that take part; -1 without episodes."""

@@ -321,7 +321,7 @@ class SampleReader:
     def __init__(self, dataset: Dataset, *, normalize: Normalize | Mapping[str, Any] | None = None,
                  unit_range: bool = False, target_dtype: DTypeLike = None, cache_bytes: int | None = None,
                  memory_budget_bytes: int | None = None,
-                 row_reads: Literal["automatic", "always", "never"] = "automatic", seed: int = 0,
+                 row_reads: Literal["automatic", "auto", "always", "never"] = "automatic", seed: int = 0,
                  epoch: int = 0) -> None:
         self.dataset = dataset
         self._reader = _core.SampleReader(live(dataset), {

@@ -62,7 +62,7 @@ class Loader(Generic[Item]):
                  output_layout: Literal["nchw", "channels_last"] = "nchw",
                  augment: Augment | Mapping[str, Any] | None = None, echo: Echo | int = 1,
                  target_dtype: DTypeLike = None, provenance: bool = False,
-                 row_reads: Literal["automatic", "always", "never"] = "automatic",
+                 row_reads: Literal["automatic", "auto", "always", "never"] = "automatic",
                  gpu_cache_bytes: int | Literal["auto"] = 0,
                  on_error: Literal["fail", "skip", "replace"] = "fail", max_bad_share: float = 0.01,
                  bad_list: PathLike | None = None, epoch_log: PathLike | None = None, headroom: bool = False,
@@ -229,7 +229,7 @@ class Loader(Generic[Item]):
     def verdict(self) -> dict[str, Any] | None:
         """Returns where the time of the running or last epoch went, as a flat dict; None before the first.
 
-        "bottleneck" is "consumer", "read", "decode", "gather", "transform" or "transfer"; the times are in seconds;
+        "bottleneck" is "consumer", "read", "decode", "gather", "transform", "transfer" or "other"; the times are in seconds;
         "advice" is a list of what would help. Thread-safe.
         """
         found = self._last["verdict"] if self._last else self._loader.verdict()

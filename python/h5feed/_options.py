@@ -16,7 +16,7 @@ PathLike: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"
 DTypeLike: TypeAlias = Any
 #: "cpu", "cuda:N", "auto", or what has such a name, as torch.device has.
 DeviceLike: TypeAlias = Any
-InputLayout: TypeAlias = Literal["automatic", "nchw", "nhwc", "nhw", "ncdhw", "ndhwc", "ndhw", "none"]
+InputLayout: TypeAlias = Literal["automatic", "auto", "nchw", "nhwc", "nhw", "ncdhw", "ndhwc", "ndhw", "none"]
 SampleUnit: TypeAlias = Literal["row", "dataset"]
 Isolation: TypeAlias = Literal["none", "process"]
 Extent: TypeAlias = Union[int, tuple[int, int], tuple[int, int, int]]
@@ -60,7 +60,7 @@ class TileOptions:
     #: Excludes `stride` and `per_image`.
     overlap: Extent | None = None
     edges: Literal["drop", "pad", "shift"] = "drop"
-    #: Tiles of each image at random places, drawn anew in each epoch; 0: the tiles of a grid.
+    #: Tiles of each image at random places, drawn again in each epoch; 0: the tiles of a grid.
     per_image: int = 0
     #: Probability, 0 to 1, that a tile at a random place is centred on a labelled pixel.
     foreground: float = 0.0
