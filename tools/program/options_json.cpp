@@ -108,6 +108,7 @@ void set_value(const std::string& where, const Json& json, std::filesystem::path
 void set_value(const std::string& where, const Json& json, Shuffle& into);
 void set_value(const std::string& where, const Json& json, LoaderDevice& into);
 void set_value(const std::string& where, const Json& json, std::chrono::milliseconds& into);
+void set_value(const std::string& where, const Json& json, std::optional<std::chrono::milliseconds>& into);
 void set_value(const std::string& where, const Json& json, GpuCacheBytes& into);
 void set_value(const std::string& where, const Json& json, TileExtent& into);
 void set_value(const std::string& where, const Json& json, SparseOptions::Column& into);
@@ -144,6 +145,12 @@ void set_value(const std::string& where, const Json& json, std::chrono::millisec
   if (!json.is_number() || !(json.get<double>() > 0) || json.get<double>() > kMost)
     refuse(where, json, "seconds above 0");
   into = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(json.get<double>() * 1000)));
+}
+
+void set_value(const std::string& where, const Json& json, std::optional<std::chrono::milliseconds>& into) {
+  into.reset();
+  if (json.is_null() || json == 0) return;  // 0 is no limit, as in Python
+  set_value(where, json, into.emplace());
 }
 
 void set_value(const std::string& where, const Json& json, GpuCacheBytes& into) {
@@ -284,9 +291,12 @@ void set_value(const std::string& where, const Json& json, T& into) {
 // The name `num_workers` has a word that its type, a number, does not have.
 Json with_workers(const std::string& where, Json json) {
   const auto workers = json.is_object() ? json.find("num_workers") : json.end();
-  if (workers == json.end() || !workers->is_string()) return json;
-  if (*workers != "auto") refuse(where + ".num_workers", *workers, "a number or \"auto\"");
-  *workers = kAuto;
+  if (workers == json.end()) return json;
+  // A negative number means a word in C++ only.
+  const bool negative = workers->is_number_integer() && *workers < 0;
+  if (negative || (workers->is_string() && *workers != "auto"))
+    refuse(where + ".num_workers", *workers, "a number of at least 0 or \"auto\"");
+  if (workers->is_string()) *workers = kAuto;
   return json;
 }
 
