@@ -37,19 +37,35 @@ std::string command(const TuneResult& result, const Trial& best) {
                      best.candidate.filter);
 }
 
+// Returns how many chunks the order has in use at once, at most all: those of a window of `chunk:K`, those
+// that the cache holds of a full shuffle.
+std::uint64_t chunks_in_use(const TuneResult& result, std::uint64_t chunk_rows, std::uint64_t chunk_bytes) {
+  const std::uint64_t all = (result.info.shape.front() - 1) / chunk_rows + 1;
+  switch (result.use.shuffle.kind()) {
+    case Shuffle::Kind::sequential:
+      return 1;
+    case Shuffle::Kind::chunk:
+      return std::min(all, result.use.shuffle.window_chunks());
+    case Shuffle::Kind::full:
+      break;
+  }
+  return std::clamp<std::uint64_t>(result.use.cache_bytes / chunk_bytes, 1, all);
+}
+
 // Returns the equivalent code for a Python writer and reader.
 std::string h5py_lines(const TuneResult& result, const Trial& best) {
   std::vector<std::uint64_t> chunk = result.info.shape;
   chunk.front() = best.candidate.chunk_rows;
   const std::uint64_t chunk_bytes = best.candidate.chunk_rows * result.info.row_bytes();
+  const std::uint64_t chunks = chunks_in_use(result, best.candidate.chunk_rows, chunk_bytes);
   const bool plugin = needs_plugin(best.candidate.filter);
   return fmt::format(
       "{}{}\n"
-      "h5py.File(\"NEW.h5\", \"r\", rdcc_nbytes={}, rdcc_nslots=10007)  # 16 chunks",
+      "h5py.File(\"NEW.h5\", \"r\", rdcc_nbytes={}, rdcc_nslots=10007)  # {} chunk{}",
       plugin ? "import hdf5plugin\n" : "",
       h5py_line(result.info.path, "values", chunk,
                 parse_filters(best.candidate.filter, size_of(result.info.dtype))),
-      16 * chunk_bytes);
+      chunks * chunk_bytes, chunks, chunks == 1 ? "" : "s");
 }
 
 }  // namespace
