@@ -218,7 +218,7 @@ void add_bench(CLI::App& app, Action& action) {
                     "Keep the file's pages in memory; with --cold: rows of both kinds");
   arguments->typed.add_config_options(*command);
   repeated("--sweep", arguments->sweeps, "Measure rows for each of these values; may be repeated",
-           "NAME=V,V,...");
+           "NAME=V,V");
   option("--target-rate", arguments->target_rate, "Name the cheapest row that feeds this many samples/s",
          "N");
   option("--compare", arguments->compare, "Compare with the --export-json file of an earlier run", "FILE");

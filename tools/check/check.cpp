@@ -274,7 +274,7 @@ void add_check(CLI::App& app, Action& action) {
   CLI::App* const command =
       app.add_subcommand("check", "Compare what h5feed reads with what libhdf5 reads; print digests");
   command->add_option("FILE", arguments->file, "HDF5 file")->required();
-  command->add_option("--data", arguments->data, "Check only these datasets")->type_name("PATH ...");
+  command->add_option("--data", arguments->data, "Check only these datasets")->type_name("PATH");
   command
       ->add_option("--sample", arguments->sample, "Share of the chunks to compare, spread over the dataset")
       ->type_name("SHARE%")

@@ -370,7 +370,9 @@ void add_info(CLI::App& app, Action& action) {
                     "Read all values; print mean, std, min and max of each channel, and C++ lines to paste");
   command->add_flag("--write-attributes", arguments->stats.write_attributes,
                     "With --stats: store the statistics as attributes of the dataset; changes FILE in place");
-  command->add_option("--input-layout", arguments->stats.input_layout, "auto, NCHW, NHWC, NHW or none")
+  command
+      ->add_option("--input-layout", arguments->stats.input_layout,
+                   "With --stats, dimensions: auto, NCHW, NHWC, NHW, NCDHW, NDHWC, NDHW or none")
       ->type_name("LAYOUT")
       ->capture_default_str();
   command->add_option("--jobs", arguments->stats.jobs, "Threads for --stats; default: the usable cores")

@@ -226,7 +226,7 @@ void add_repack(CLI::App& app, Action& action) {
   command
       ->add_option("--dataset", arguments->datasets,
                    "Rewrite only these datasets; default: those that look like images")
-      ->type_name("PATH ...");
+      ->type_name("PATH");
   command
       ->add_option("--chunk", arguments->chunk,
                    "Samples per chunk, a size, a shape, auto, or none (contiguous)")

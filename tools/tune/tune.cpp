@@ -130,7 +130,8 @@ void add_tune(CLI::App& app, Action& action) {
     if (!value.empty()) option->capture_default_str();
   };
   add("--data", arguments->data, "Dataset; default: the only one that looks like images", "PATH");
-  add("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW or none", "LAYOUT");
+  add("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW, NCDHW, NDHWC, NDHW or none",
+      "LAYOUT");
   add("--batch-size", arguments->batch_size, "Samples per batch", "N");
   add("--shuffle", arguments->shuffle, "sequential, chunk:K or full", "ORDER");
   add("--window", arguments->window,
