@@ -11,6 +11,8 @@ from ._options import PathLike
 
 
 _PARTS = ("dataset", "mixture", "loader")
+# An option that the program takes, too.
+_NOT_IN_PYTHON = {"output_memory"}
 
 
 def read_config(path: PathLike, part: str, names: Collection[str]) -> dict[str, Any]:
@@ -46,6 +48,8 @@ def read_mixture(path: PathLike, names: Collection[str]) -> dict[str, Any] | Non
 
 def _check_names(where: str, options: dict[str, Any], names: Collection[str]) -> None:
     for name in options:
+        if name in _NOT_IN_PYTHON:
+            raise OptionError(f"{where}: {name} is an option of C++ and the program h5feed only; leave it out")
         if name not in names:
             raise OptionError(f'{where} has no option "{name}"')
 

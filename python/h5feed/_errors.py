@@ -97,6 +97,10 @@ _SPELLINGS: "tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]],
     (re.compile(rf"{_START}(?:options\.({_OPTIONS}) = (?=[\w\"])|\.({_OPTIONS}) = (?=\"))"), r"\1\2="),
     (re.compile(rf"{_START}(?:options\.|(?:DataLoaderOptions|DatasetOptions|SampleReaderOptions)::)({_OPTIONS}){_END}"), r"\1"),
     (re.compile(rf"{_START}std::nullopt{_END}"), "None"),
+    (re.compile(r"\bor auto \(-1\)(?=; got )"), 'or "auto"'),
+    (re.compile(r"\bor none for single samples\b"), "or None for single samples"),
+    (re.compile(rf"{_START}(target_dtype|output_dtype) = f32{_END}"), r'\1="float32"'),
+    (re.compile(rf"(?<=; use )automatic{_END}"), '"automatic"'),
     (re.compile(rf"{_START}(?:h5feed|Batch|DeviceBatch|LoaderStats)(?:::[A-Za-z]\w*)+{_END}"),
      lambda found: found[0].replace("::", ".").replace("Batch.field", "Batch.fields")),
     (re.compile(rf'{_START}(device|shuffle) = (?=")'), r"\1="),
@@ -124,6 +128,12 @@ def in_python_terms(message: str) -> str:
     'a state needs in_order=True'
     >>> in_python_terms("state it: input_layout = NCHW, or none")
     'state it: input_layout="nchw", or "none"'
+    >>> in_python_terms("num_workers must be 0 to 1024, or auto (-1); got -2")
+    'num_workers must be 0 to 1024, or "auto"; got -2'
+    >>> in_python_terms("batch_size must be at least 1, or none for single samples; got 0")
+    'batch_size must be at least 1, or None for single samples; got 0'
+    >>> in_python_terms("row_reads = always needs uncompressed rows; use automatic, or set target_dtype = f32")
+    'row_reads="always" needs uncompressed rows; use "automatic", or set target_dtype="float32"'
     >>> print(in_python_terms("set sparse.format = dense, or num_workers = auto"))
     set sparse={'format': 'dense'}, or num_workers="auto"
     """

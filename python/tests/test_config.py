@@ -71,6 +71,7 @@ def test_takes_windows_fields_and_files_of_targets(config):
 
 def test_names_what_is_wrong(config, tmp_path):
     for parts, message in (({"loader": {"batchsize": 4}, "dataset": DATASET}, 'loader has no option "batchsize"'),
+                           ({"loader": {"output_memory": "ring"}, "dataset": DATASET}, "output_memory is an option of C"),
                            ({"dataset": {"path": "a.h5"}}, 'dataset has no option "path"'),
                            ({"data": {}}, 'no part "data"'), ({"dataset": []}, "not a configuration"),
                            ({"dataset": DATASET, "mixture": {"sets": []}}, "exclude each other"),

@@ -288,7 +288,7 @@ def test_a_damaged_chunk_is_left_out_or_replaced(damaged_file, tmp_path, num_wor
     ({"cache_bytes": -1}, ValueError, "cache_bytes is -1"),
     ({"gpu_cache_bytes": "all"}, ValueError, "gpu_cache_bytes.*auto"),
     ({"num_workers": "all"}, ValueError, 'num_workers must be "auto" or a number; got "all"'),
-    ({"num_workers": -2}, ValueError, "num_workers must be 0 to 1024, or auto"),
+    ({"num_workers": -2}, ValueError, 'num_workers must be 0 to 1024, or "auto"; got -2'),
     ({"num_workers": 2.5}, TypeError, "num_workers"),
     ({"num_workers": 2, "cpu_limit": 1}, ValueError, 'cpu_limit bounds what num_workers="auto" may choose'),
     ({"num_workers": "auto", "cpu_limit": 0}, ValueError, "cpu_limit must be above 0; got 0"),
