@@ -114,6 +114,13 @@ def test_options_tells_what_was_given(dataset, tmp_path):
     assert loader.options["normalize"] == expected["normalize"], "a copy"
 
 
+def test_words_are_taken_in_any_case(gzip_file):
+    dataset = h5feed.Dataset.open(gzip_file, data="images", input_layout="NCHW")
+    assert h5feed.DataLoader(dataset, on_error="Skip").options["on_error"] == "skip"
+    with pytest.raises(h5feed.OptionError, match='input_layout: "NHCW" is not one of "auto", "automatic", "nchw", '):
+        h5feed.Dataset.open(gzip_file, data="images", input_layout="NHCW")
+
+
 def test_stored_bfloat16_is_named_where_numpy_lacks_it(tmp_path):
     path = tmp_path / "b.h5"
     kind = h5py.h5t.IEEE_F32LE.copy()
