@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages (12 and 13) that h5feed is built from. If they are installed already, does nothing
 # and needs no root; otherwise uses sudo, or prints the command to run and exits 1.
-#   tools/install_deps.sh [--format] [--sanitizers] [--python] [--corpus] [--network] [--browser] [--packages] [--analysis]
+#   tools/install_deps.sh [--format] [--sanitizers] [--python] [--corpus] [--network] [--browser] [--packages] [--analysis] [--coverage]
 #     --format      also the formatter that .ci/run checks with, clang-format 14; Debian 12 only
 #     --sanitizers  also Clang 14, the compiler of the sanitizer presets, with its sanitizers and libFuzzer;
 #                   Debian 12 only
@@ -10,6 +10,7 @@
 #     --browser     also Chromium, in which tools/scripts/browser_check.sh opens pages of h5feed report
 #     --corpus      also Debian's own h5py, an old one, which writes a part of the corpus (tests/conformance/corpus)
 #     --packages    also what makes Debian packages (tools/scripts/deb.sh)
+#     --coverage    also the programs of LLVM 14 that tools/scripts/coverage.sh reads counters with; Debian 12 only
 #     --analysis    also clang-tidy 14 and cppcheck, for tools/scripts/analysis.sh; Debian 12 only
 #     --network     also ip, with which examples/cluster/try_namespaces.sh makes hosts of network namespaces
 set -euo pipefail
@@ -46,6 +47,7 @@ for argument in "$@"; do
     --network) packages+=(iproute2) ;;
     --browser) packages+=(chromium) ;;
     --analysis) packages+=(clang-14 clang-tidy-14 cppcheck) ;;
+    --coverage) packages+=(llvm-14) ;;
     --packages) packages+=(dpkg-dev file) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac

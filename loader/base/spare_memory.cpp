@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/spare_memory.hpp"
 
-#include <algorithm>
-
 namespace h5feed {
 
 void SpareMemory::resize(const Size& size) noexcept {
@@ -19,18 +17,12 @@ std::optional<SpareMemory::Loan> SpareMemory::borrow(std::uint64_t bytes) {
   changed_.notify_all();
   if (bytes > size_.spare) return std::nullopt;
   lent_ += bytes;
-  peak_lent_ = std::max(peak_lent_, lent_);
   return Loan(*this, bytes);
 }
 
 SpareMemory::Size SpareMemory::size() const noexcept {
   const MutexLock lock(mutex_);
   return size_;
-}
-
-std::uint64_t SpareMemory::peak_lent() const noexcept {
-  const MutexLock lock(mutex_);
-  return peak_lent_;
 }
 
 void SpareMemory::give_back(std::uint64_t bytes) noexcept {

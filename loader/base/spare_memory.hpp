@@ -52,8 +52,6 @@ class SpareMemory {
 
   /// Returns the current size.
   Size size() const noexcept H5FEED_EXCLUDES(mutex_);
-  /// Returns the most bytes that were lent at once.
-  std::uint64_t peak_lent() const noexcept H5FEED_EXCLUDES(mutex_);
 
  private:
   void give_back(std::uint64_t bytes) noexcept H5FEED_EXCLUDES(mutex_);
@@ -62,7 +60,6 @@ class SpareMemory {
   CondVar changed_;
   Size size_ H5FEED_GUARDED_BY(mutex_);
   std::uint64_t lent_ H5FEED_GUARDED_BY(mutex_) = 0;
-  std::uint64_t peak_lent_ H5FEED_GUARDED_BY(mutex_) = 0;
   std::uint64_t next_ticket_ H5FEED_GUARDED_BY(mutex_) = 0;  // of the next call of borrow
   std::uint64_t served_ H5FEED_GUARDED_BY(mutex_) = 0;       // ticket of the call that is next to return
 };

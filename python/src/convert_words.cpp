@@ -2,6 +2,7 @@
 // Conversion of options that are one of a few words.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 
 #include "h5feed/error.hpp"
@@ -20,11 +21,9 @@ void convert_word(const char* name, nb::handle value, Enum& into) {
   }
   if (!nb::isinstance<nb::str>(value)) wrong_type(name, choices.c_str(), value);
   const std::string text = bytes_of(name, value);
-  for (const OptionWord<Enum>& word : kOptionWords<Enum>) {
-    if (word.text == text) {
-      into = word.value;
-      return;
-    }
+  if (const std::optional<Enum> word = option_value<Enum>(text)) {
+    into = *word;
+    return;
   }
   throw OptionError(std::string(name) + ": \"" + text + "\" is not one of " + choices);
 }

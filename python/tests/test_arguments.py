@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of the wrong kind are refused by name, and `options` tells those in use."""
+"""Every option is an argument; those of the wrong kind are refused by name, and `options` tells those in use."""
 
+import dataclasses
 import inspect
+import pathlib
+import re
 
 import h5py
 import numpy as np
@@ -111,6 +114,13 @@ def test_options_tells_what_was_given(dataset, tmp_path):
     assert loader.options["normalize"] == expected["normalize"], "a copy"
 
 
+def test_words_are_taken_in_any_case(gzip_file):
+    dataset = h5feed.Dataset.open(gzip_file, data="images", input_layout="NCHW")
+    assert h5feed.DataLoader(dataset, on_error="Skip").options["on_error"] == "skip"
+    with pytest.raises(h5feed.OptionError, match='input_layout: "NHCW" is not one of "auto", "automatic", "nchw", '):
+        h5feed.Dataset.open(gzip_file, data="images", input_layout="NHCW")
+
+
 def test_stored_bfloat16_is_named_where_numpy_lacks_it(tmp_path):
     path = tmp_path / "b.h5"
     kind = h5py.h5t.IEEE_F32LE.copy()
@@ -126,3 +136,28 @@ def test_stored_bfloat16_is_named_where_numpy_lacks_it(tmp_path):
             use()
     loader = h5feed.DataLoader(dataset, batch_size=4, output_dtype="float32")
     np.testing.assert_array_equal(next(iter(loader)).data, np.arange(4, dtype="f4"))
+
+
+def test_every_option_of_cpp_is_an_argument():
+    page = pathlib.Path(__file__).parents[2] / "docs" / "options.md"
+    text = page.read_text()
+    loader = set(inspect.signature(h5feed.DataLoader).parameters)
+    dataset = set(inspect.signature(h5feed.Dataset.open).parameters)
+    only_cpp = {"output_memory", "trace", "gpu_probe", "transform"}
+
+    def names(part):
+        return {name for row in re.findall(r"^\| (`[^|]*) \|", part, re.M) for name in re.findall(r"`(\w+)`", row)}
+
+    of_loader = names(text[text.index("## Loader"):text.index("## Dataset")])
+    assert of_loader - loader == only_cpp
+    assert names(text[text.index("## Dataset"):text.index("### Encoded images")]) <= dataset
+
+    def names_below(heading):
+        part = text[text.index(f"\n{heading}\n") + 1:]
+        return names(part[:part.index("\n#")])
+
+    for heading, options in {"Encoded images": h5feed.ImageOptions, "Tiles": h5feed.TileOptions,
+                             "Episodes": h5feed.EpisodeOptions, "Sparse rows": h5feed.SparseOptions,
+                             "Named fields": h5feed.FieldOptions}.items():
+        assert names_below(f"### {heading}") == {field.name for field in dataclasses.fields(options)}
+    assert names_below("## Mixture") == {*h5feed.MixedSet._fields, *inspect.signature(h5feed.mix).parameters} - {"sets"}

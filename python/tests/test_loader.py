@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-import dataclasses
-import inspect
 import itertools
 import logging
-import pathlib
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -320,26 +316,6 @@ def test_a_wrong_option_is_named(dataset, options, error, message):
         loader = h5feed.DataLoader(dataset, **options)
         list(zip(range(100), loader)) + list(loader)
     assert "::" not in str(caught.value) and "options." not in str(caught.value)
-
-
-def test_every_option_of_cpp_is_an_argument():
-    page = pathlib.Path(__file__).parents[2] / "docs" / "options.md"
-    text = page.read_text()
-    loader = set(inspect.signature(h5feed.DataLoader).parameters)
-    dataset = set(inspect.signature(h5feed.Dataset.open).parameters)
-    only_cpp = {"device_backend", "output_memory", "trace", "gpu_probe", "transform"}
-
-    def names(part):
-        return {name for row in re.findall(r"^\| (`[^|]*) \|", part, re.M) for name in re.findall(r"`(\w+)`", row)}
-
-    of_loader = names(text[text.index("## Loader"):text.index("## Dataset")])
-    assert of_loader - only_cpp <= loader
-    of_dataset = names(text[text.index("## Dataset"):text.index("### Encoded images")])
-    assert of_dataset <= dataset
-    for heading, options in {"Encoded images": h5feed.ImageOptions, "Tiles": h5feed.TileOptions,
-                             "Named fields": h5feed.FieldOptions}.items():
-        part = text[text.index(f"### {heading}"):]
-        assert names(part[:part.index("\n#", 1)]) == {field.name for field in dataclasses.fields(options)}
 
 
 def test_stats_plan_and_report(dataset, gzip_file):

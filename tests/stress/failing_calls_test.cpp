@@ -167,18 +167,23 @@ TEST_P(FailingSystem, reads_of_metadata_that_are_interrupted_or_partial_are_righ
   fail_each(CallFault::partial, false);
 }
 
-TEST_P(FailingSystem, threads_that_cannot_be_started_are_done_without_or_an_error_that_names_num_workers) {
-  if (options_.num_workers == 0) return;  // the loader starts none
+std::string name_of_case(const testing::TestParamInfo<FailingSystem::ParamType>& each) {
+  return std::string(std::get<0>(each.param).name) + "_" + std::to_string(std::get<1>(each.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, FailingSystem,
+                         testing::Combine(testing::ValuesIn(cases()), testing::Values(0, 3)), name_of_case);
+
+// With workers, as a loader without them starts no threads.
+class FailingThreads : public FailingSystem {};
+
+TEST_P(FailingThreads, that_cannot_be_started_are_done_without_or_an_error_that_names_num_workers) {
   named_ = "num_workers = ";
   for (const CallFault fault : {CallFault::no_thread, CallFault::no_threads}) fail_each(fault, true);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, FailingSystem,
-                         testing::Combine(testing::ValuesIn(cases()), testing::Values(0, 3)),
-                         [](const auto& each) {
-                           return std::string(std::get<0>(each.param).name) + "_" +
-                                  std::to_string(std::get<1>(each.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Each, FailingThreads,
+                         testing::Combine(testing::ValuesIn(cases()), testing::Values(3)), name_of_case);
 
 // Loads with a worker and reader threads while only `threads` threads can be started; returns the samples.
 std::int64_t samples_with_threads(const Dataset& dataset, std::int64_t threads) {

@@ -25,7 +25,6 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::chrono::seconds kPatience(2);
 constexpr std::size_t kLongestRequest = 8192;
 constexpr std::size_t kMostConnections = 16;
 
@@ -82,7 +81,8 @@ ListenAddress parse_listen(std::string_view text) {
   return where;
 }
 
-MetricsServer::MetricsServer(const ListenAddress& where) : stop_(::eventfd(0, EFD_CLOEXEC)) {
+MetricsServer::MetricsServer(const ListenAddress& where, std::chrono::milliseconds patience)
+    : patience_(patience), stop_(::eventfd(0, EFD_CLOEXEC)) {
   const Addresses found = addresses_of(where);
   socket_ = FileDescriptor(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int yes = 1;
@@ -169,7 +169,7 @@ void MetricsServer::serve() {
     }
     if (polled[1].revents != 0) {
       FileDescriptor accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (accepted.valid()) connections.push_back({std::move(accepted), Clock::now() + kPatience});
+      if (accepted.valid()) connections.push_back({std::move(accepted), Clock::now() + patience_});
     }
     std::erase_if(connections, [](const Connection& each) {
       return !each.socket.valid() || each.deadline <= Clock::now();

@@ -2,6 +2,7 @@
 // Serves the text of Prometheus over HTTP.
 #pragma once
 
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -23,15 +24,17 @@ struct ListenAddress {
 ListenAddress parse_listen(std::string_view text);
 
 /// Answers "GET /metrics" with the text that was set last, on a thread of its own; other requests get 404 or
-/// 405. Serves up to 16 connections at a time, each for at most two seconds; a further one ends the oldest,
+/// 405. Serves up to 16 connections at a time, each for a limited time; a further one ends the oldest,
 /// so that connections which send nothing keep nobody out. Thread-safe.
 class MetricsServer {
  public:
-  /// Starts to listen. Throws Error that names the address if that fails.
-  explicit MetricsServer(const ListenAddress& where);
+  /// Starts to listen, and serves each connection for at most `patience`. Throws Error that names the address
+  /// if it cannot listen.
+  explicit MetricsServer(const ListenAddress& where,
+                         std::chrono::milliseconds patience = std::chrono::seconds(2));
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
-  /// Ends the connection in progress.
+  /// Ends the connections in progress, without waiting for their time to be over.
   ~MetricsServer();
 
   /// Replaces the text.
@@ -44,6 +47,7 @@ class MetricsServer {
   void serve();
   std::string reply_to(std::string_view request);
 
+  std::chrono::milliseconds patience_;
   FileDescriptor socket_, stop_;
   std::string url_;
   std::mutex mutex_;

@@ -14,6 +14,7 @@
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
+#include "h5feed/option_names.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -69,12 +70,12 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   }
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
+// Parses a word of `Enum`, in any case.
+template <typename Enum>
+Enum parse_word(std::string_view option, std::string_view text, std::string_view accepted) {
+  const std::optional<Enum> value = option_value<Enum>(text);
+  if (!value) refuse(option, text, accepted);
+  return *value;
 }
 
 // Parses one number for height and width, or both, or with `deep` depth, height and width.
@@ -94,32 +95,6 @@ TileExtent parse_extent(std::string_view option, std::string_view text, bool dee
   }
   if (extents.size() == 3) return {extents[0], extents[1], extents[2]};
   return {extents.front(), extents.back()};
-}
-
-TileEdges parse_edges(std::string_view option, std::string_view text) {
-  const std::string name = lower(text);
-  if (name == "drop") return TileEdges::drop;
-  if (name == "pad") return TileEdges::pad;
-  if (name == "shift") return TileEdges::shift;
-  refuse(option, text, "drop, pad or shift");
-}
-
-TileTurns parse_turns(std::string_view option, std::string_view text) {
-  const std::string name = lower(text);
-  if (name == "none") return TileTurns::none;
-  if (name == "flips") return TileTurns::flips;
-  if (name == "planar") return TileTurns::planar;
-  if (name == "all") return TileTurns::all;
-  refuse(option, text, "none, flips, planar or all");
-}
-
-ImageColor parse_color(std::string_view option, std::string_view text) {
-  const std::string name = lower(text);
-  if (name == "rgb") return ImageColor::rgb;
-  if (name == "bgr") return ImageColor::bgr;
-  if (name == "gray") return ImageColor::gray;
-  if (name == "unchanged") return ImageColor::unchanged;
-  refuse(option, text, "rgb, bgr, gray or unchanged");
 }
 
 }  // namespace
@@ -158,10 +133,8 @@ std::optional<std::string> command_line_option(std::string_view name) {
 }
 
 SampleUnit parse_unit(const SampleText& text) {
-  const std::string name = lower(text.unit);
-  if (name.empty() || name == "row") return SampleUnit::row;
-  if (name == "dataset") return SampleUnit::dataset;
-  refuse("--sample", text.unit, "row, or dataset: each dataset as a whole");
+  if (text.unit.empty()) return SampleUnit::row;
+  return parse_word<SampleUnit>("--sample", text.unit, "row, or dataset: each dataset as a whole");
 }
 
 ImageOptions parse_images(const SampleText& text) {
@@ -171,7 +144,9 @@ ImageOptions parse_images(const SampleText& text) {
     images.height = size.height;
     images.width = size.width;
   }
-  if (!text.image_color.empty()) images.color = parse_color("--image-color", text.image_color);
+  if (!text.image_color.empty()) {
+    images.color = parse_word<ImageColor>("--image-color", text.image_color, "rgb, bgr, gray or unchanged");
+  }
   return images;
 }
 
@@ -189,13 +164,15 @@ std::optional<TileOptions> parse_tiles(const TileText& text) {
   TileOptions tiles{.size = parse_extent("--tile-size", text.size, true)};
   if (!text.stride.empty()) tiles.stride = parse_extent("--tile-stride", text.stride, true);
   if (!text.overlap.empty()) tiles.overlap = parse_extent("--tile-overlap", text.overlap, true, 0);
-  if (!text.edges.empty()) tiles.edges = parse_edges("--tile-edges", text.edges);
+  if (!text.edges.empty())
+    tiles.edges = parse_word<TileEdges>("--tile-edges", text.edges, "drop, pad or shift");
   if (!text.per_image.empty())
     tiles.per_image = static_cast<std::int64_t>(parse_number("--tile-per-image", text.per_image));
   if (!text.foreground.empty()) tiles.foreground = parse_real("--tile-foreground", text.foreground, 0, 1);
   if (!text.min_foreground.empty())
     tiles.min_foreground = parse_real("--tile-min-foreground", text.min_foreground, 0, 1);
-  if (!text.turns.empty()) tiles.turns = parse_turns("--tile-turns", text.turns);
+  if (!text.turns.empty())
+    tiles.turns = parse_word<TileTurns>("--tile-turns", text.turns, "none, flips, planar or all");
   return tiles;
 }
 
@@ -312,44 +289,19 @@ DType parse_dtype(std::string_view option, std::string_view text, const std::vec
 }
 
 InputLayout parse_layout(std::string_view option, std::string_view text) {
-  static constexpr std::array<std::pair<std::string_view, InputLayout>, 8> kLayouts = {
-      {{"auto", InputLayout::automatic},
-       {"nchw", InputLayout::nchw},
-       {"nhwc", InputLayout::nhwc},
-       {"nhw", InputLayout::nhw},
-       {"ncdhw", InputLayout::ncdhw},
-       {"ndhwc", InputLayout::ndhwc},
-       {"ndhw", InputLayout::ndhw},
-       {"none", InputLayout::none}}};
-  const std::string name = lower(text);
-  for (const auto& [candidate, layout] : kLayouts) {
-    if (name == candidate) return layout;
-  }
-  refuse(option, text, "auto, NCHW, NHWC, NHW, NCDHW, NDHWC, NDHW or none");
+  return parse_word<InputLayout>(option, text, "auto, NCHW, NHWC, NHW, NCDHW, NDHWC, NDHW or none");
 }
 
 CachePolicy parse_cache_policy(std::string_view option, std::string_view text) {
-  const std::string name = lower(text);
-  for (const CachePolicy policy : {CachePolicy::lru, CachePolicy::clairvoyant, CachePolicy::keep_first}) {
-    if (name == name_of(policy)) return policy;
-  }
-  refuse(option, text, "lru, clairvoyant or keep_first");
+  return parse_word<CachePolicy>(option, text, "lru, clairvoyant or keep_first");
 }
 
 OnError parse_on_error(std::string_view option, std::string_view text) {
-  const std::string name = lower(text);
-  for (const OnError on_error : {OnError::fail, OnError::skip, OnError::replace}) {
-    if (name == name_of(on_error)) return on_error;
-  }
-  refuse(option, text, "fail, skip or replace");
+  return parse_word<OnError>(option, text, "fail, skip or replace");
 }
 
 Shard parse_shard(std::string_view option, std::string_view text) {
-  const std::string name = lower(text);
-  if (name == "strided") return Shard::strided;
-  if (name == "contiguous") return Shard::contiguous;
-  if (name == "by_chunk") return Shard::by_chunk;
-  refuse(option, text, "strided, contiguous or by_chunk");
+  return parse_word<Shard>(option, text, "strided, contiguous or by_chunk");
 }
 
 std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_view text, bool allow_auto) {

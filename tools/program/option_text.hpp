@@ -76,7 +76,7 @@ SampleUnit parse_unit(const SampleText& text);
 /// Parses --image-size, --image-color and --image-shapes.
 ImageOptions parse_images(const SampleText& text);
 
-/// Parses "strided", "contiguous" or "by_chunk".
+/// Parses "strided", "contiguous" or "by_chunk", in any case.
 Shard parse_shard(std::string_view option, std::string_view text);
 
 /// Parses "0,1,2,4": one or more numbers from 0 on.
@@ -88,7 +88,7 @@ std::vector<std::int64_t> parse_workers(std::string_view option, std::string_vie
 /// Parses one of `allowed`, by its name in h5feed or NumPy.
 DType parse_dtype(std::string_view option, std::string_view text, const std::vector<DType>& allowed);
 
-/// Parses "auto", "NCHW", "NHWC", "NHW" or "none", in any case.
+/// Parses a word of `InputLayout`, such as "auto", "NCHW" or "none", in any case.
 InputLayout parse_layout(std::string_view option, std::string_view text);
 
 /// Parses "lru", "clairvoyant" or "keep_first", in any case.

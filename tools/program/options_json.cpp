@@ -220,14 +220,15 @@ void set_value(const std::string& where, const Json& json, std::optional<T>& int
 
 template <typename T>
 void set_word(const std::string& where, const Json& json, T& into) {
-  std::string choices;
-  for (const OptionWord<T>& word : kOptionWords<T>) {
-    if (json == word.text) {
-      into = word.value;
+  if (json.is_string()) {
+    if (const std::optional<T> value = option_value<T>(json.get_ref<const std::string&>())) {
+      into = *value;
       return;
     }
-    choices += fmt::format("{}\"{}\"", choices.empty() ? "" : ", ", word.text);
   }
+  std::string choices;
+  for (const OptionWord<T>& word : kOptionWords<T>)
+    choices += fmt::format("{}\"{}\"", choices.empty() ? "" : ", ", word.text);
   refuse(where, json, "one of " + choices);
 }
 

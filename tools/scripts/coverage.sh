@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-tools/install_deps.sh --sanitizers
+tools/install_deps.sh --sanitizers --coverage
 build=build/coverage
 mkdir -p "$build"
 # Counters are kept in a mapped file (%c below), which a process that is killed leaves, too: the reader of isolation = process.

@@ -11,6 +11,7 @@
 #include "tools/program/table.hpp"
 #include "tools/storage/h5py_line.hpp"
 #include "tools/storage/hdf5plugin.hpp"
+#include "tools/storage/window_plan.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -37,35 +38,41 @@ std::string command(const TuneResult& result, const Trial& best) {
                      best.candidate.filter);
 }
 
-// Returns how many chunks the order has in use at once, at most all: those of a window of `chunk:K`, those
-// that the cache holds of a full shuffle.
-std::uint64_t chunks_in_use(const TuneResult& result, std::uint64_t chunk_rows, std::uint64_t chunk_bytes) {
-  const std::uint64_t all = (result.info.shape.front() - 1) / chunk_rows + 1;
-  switch (result.use.shuffle.kind()) {
-    case Shuffle::Kind::sequential:
-      return 1;
-    case Shuffle::Kind::chunk:
-      return std::min(all, result.use.shuffle.window_chunks());
-    case Shuffle::Kind::full:
-      break;
+// Returns the chunks that h5py's cache has to hold so that it decodes them as often as the loader does: those
+// that the order takes samples from at a time, as far as the loader's cache has room for them.
+std::uint64_t cached_chunks(const TuneResult& result, std::uint64_t chunk_rows) {
+  const RowShape data = {.rows = std::max<std::uint64_t>(1, result.info.rows()),
+                         .row_bytes = std::max<std::uint64_t>(1, result.info.row_bytes())};
+  const LoaderUse& use = result.use;
+  const std::uint64_t all = (data.rows - 1) / chunk_rows + 1;
+  const std::uint64_t chunk_bytes = chunk_rows * data.row_bytes;
+  std::uint64_t wanted = 1;
+  if (!use.window.empty()) {
+    wanted = window_cost(data, chunk_rows, {use.window, use.shuffle, use.batch_size, use.cache_bytes})
+                 .needed_bytes /
+             chunk_bytes;
+  } else if (use.shuffle.kind() != Shuffle::Kind::sequential) {
+    wanted = use.shuffle.kind() == Shuffle::Kind::full ? all : use.shuffle.window_chunks();
   }
-  return std::clamp<std::uint64_t>(result.use.cache_bytes / chunk_bytes, 1, all);
+  return std::max<std::uint64_t>(1, std::min({wanted, all, use.cache_bytes / chunk_bytes}));
 }
 
 // Returns the equivalent code for a Python writer and reader.
 std::string h5py_lines(const TuneResult& result, const Trial& best) {
   std::vector<std::uint64_t> chunk = result.info.shape;
   chunk.front() = best.candidate.chunk_rows;
+  const std::uint64_t cached = cached_chunks(result, best.candidate.chunk_rows);
   const std::uint64_t chunk_bytes = best.candidate.chunk_rows * result.info.row_bytes();
-  const std::uint64_t chunks = chunks_in_use(result, best.candidate.chunk_rows, chunk_bytes);
+  // libhdf5 keeps one chunk at most in a slot, which the number of the chunk determines.
+  const std::uint64_t slots = std::max<std::uint64_t>(10'007, 10 * cached + 1);
   const bool plugin = needs_plugin(best.candidate.filter);
   return fmt::format(
       "{}{}\n"
-      "h5py.File(\"NEW.h5\", \"r\", rdcc_nbytes={}, rdcc_nslots=10007)  # {} chunk{}",
+      "h5py.File(\"NEW.h5\", \"r\", rdcc_nbytes={}, rdcc_nslots={})  # {} chunk{}",
       plugin ? "import hdf5plugin\n" : "",
       h5py_line(result.info.path, "values", chunk,
                 parse_filters(best.candidate.filter, size_of(result.info.dtype))),
-      chunks * chunk_bytes, chunks, chunks == 1 ? "" : "s");
+      cached * chunk_bytes, slots, cached, cached == 1 ? "" : "s");
 }
 
 }  // namespace

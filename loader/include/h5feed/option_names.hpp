@@ -2,8 +2,10 @@
 // Names of options, for programs that read options from a file or write them into one.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 
@@ -135,6 +137,17 @@ inline constexpr std::array<OptionWord<OutputLayout>, 2> kOptionWords<OutputLayo
 template <>
 inline constexpr std::array<OptionWord<OutputMemory>, 2> kOptionWords<OutputMemory> = {
     {{"ring", OutputMemory::ring}, {"consumer", OutputMemory::consumer}}};
+
+/// Returns the value that a word of `Enum` stands for, in any case, such as "NCHW"; nothing for other texts.
+template <typename Enum>
+constexpr std::optional<Enum> option_value(std::string_view text) noexcept {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  for (const OptionWord<Enum>& word : kOptionWords<Enum>) {
+    const auto same = [&](char a, char b) { return lower(a) == b; };
+    if (std::ranges::equal(text, word.text, same)) return word.value;
+  }
+  return std::nullopt;
+}
 
 /// Whether `Options` is the struct of options `Struct`, const or not.
 template <typename Options, typename Struct>

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for h5feed-reader. H5FEED_FAKE_READER says what it does with every request: "crash", "exit",
-// "hang", "close" (the connection, and stay), "outcome" (one that does not exist), "endless" (announce more
+// "hang" (after creating the file H5FEED_FAKE_READER_BEGUN, if that is set), "close" (the connection, and
+// stay), "outcome" (one that does not exist), "endless" (announce more
 // than there is memory), "short" (a result that ends too early), "noise" (a result of random bytes) or "wait"
 // (until the path H5FEED_FAKE_READER_UNTIL exists; the result is the number of files closed, in one byte).
 // The request that opens a file is answered first, with the last three.
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -52,6 +54,8 @@ void act(std::string_view what, Request request, unsigned seed, std::uint64_t cl
   if (what == "crash") ::raise(SIGSEGV);
   if (what == "exit") std::_Exit(3);
   if (what == "hang" || what == "close") {
+    const char* const begun = std::getenv("H5FEED_FAKE_READER_BEGUN");
+    if (begun != nullptr) ::close(::creat(begun, 0600));
     if (what == "close") ::close(kIsolationDescriptor);
     for (;;) ::pause();
   }

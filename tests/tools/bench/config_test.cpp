@@ -103,6 +103,16 @@ TEST_F(BenchConfigTest, measures_windows_fields_and_files_of_targets) {
   EXPECT_EQ(result.at("settings").at("target_files")[0], "t.h5");
 }
 
+TEST_F(BenchConfigTest, takes_words_in_any_case) {
+  write_rows("a.h5", 40, 4, 20);
+  Json config = {{"dataset", {{"files", {"a.h5"}}, {"data", "data"}, {"input_layout", "NONE"}}},
+                 {"loader", {{"cache_policy", "Keep_First"}}}};
+  EXPECT_TRUE(bench(config).contains("rows"));
+  config["dataset"]["input_layout"] = "NHCW";
+  EXPECT_THAT(bench_result(config).err,
+              HasSubstr("dataset.input_layout: expected one of \"auto\", \"automatic\", \"nchw\", "));
+}
+
 TEST_F(BenchConfigTest, says_why_there_is_no_limit) {
   // A target above 64 MiB is decoded like the data.
   H5TestFile(dir_ / "a.h5")

@@ -106,7 +106,7 @@ TEST(Bench, measures_both_kinds_of_rows_side_by_side) {
 }
 
 TEST(Bench, refuses_cold_rows_where_the_file_lies_in_memory) {
-  ASSERT_TRUE(lies_in_memory("/dev/shm"));
+  if (!lies_in_memory("/dev/shm")) GTEST_SKIP() << "/dev/shm is not in memory";
   const TempDir dir("/dev/shm");
   H5TestFile(dir / "a.h5").create({.path = "images", .shape = {10, 4, 4}, .early_allocation = true});
   expect_refused_for_memory(dir.path());

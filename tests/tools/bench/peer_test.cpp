@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
+#include "support/wait_until.hpp"
 #include "tools/bench/peer.hpp"
 
 namespace h5feed::test {
@@ -323,7 +323,7 @@ harness.main(Peer(), arguments=["ways", "full"])
   std::filesystem::permissions(dir / "python", std::filesystem::perms::owner_all);
   Program program(dir.path(), {"bench", "a.h5", "--peer", "pytorch", "--python", "./python"},
                   {.timeout = std::chrono::seconds(60)});
-  while (!std::filesystem::exists(dir / "waiting")) std::this_thread::yield();
+  ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(dir / "waiting"); }, std::chrono::seconds(40)));
   program.send(SIGKILL);
   // It has the program's output open.
   EXPECT_FALSE(program.wait().timed_out);

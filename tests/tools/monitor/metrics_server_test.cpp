@@ -9,13 +9,18 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/files/file_descriptor.hpp"
 #include "h5feed/error.hpp"
+#include "support/wait_until.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -72,14 +77,23 @@ TEST(MetricsServer, refuses_other_requests) {
 }
 
 TEST(MetricsServer, ends_while_a_client_is_silent) {
-  MetricsServer server(parse_listen("0"));
-  const FileDescriptor silent = connect_to(port_in(server.url()));
-  EXPECT_TRUE(silent.valid());
+  auto server = std::make_unique<MetricsServer>(parse_listen("0"), std::chrono::hours(1));
+  FileDescriptor silent = connect_to(port_in(server->url()));
+  ASSERT_TRUE(silent.valid());
+  // Connections are accepted one after the other: with this reply the server has the silent one, too.
+  ASSERT_THAT(reply_to(*server, "GET /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  std::atomic<bool> ended = false;
+  std::jthread ends([&] {
+    server.reset();
+    ended = true;
+  });
+  EXPECT_TRUE(wait_until([&] { return ended.load(); })) << "it waits for the client";
+  silent.reset();  // such a server would end now
 }
 
-// More than the server keeps: each of them would hold up the next request for its two seconds.
+// More than the server keeps: each of them would hold up the next request for an hour.
 TEST(MetricsServer, answers_beside_clients_that_are_silent) {
-  MetricsServer server(parse_listen("0"));
+  MetricsServer server(parse_listen("0"), std::chrono::hours(1));
   server.set("text\n");
   std::vector<FileDescriptor> silent;
   for (int i = 0; i < 100; ++i) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/programs/fake_gpus.hpp"
+#include "support/wait_until.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -207,19 +208,19 @@ TEST_F(MonitorWithoutDriver, has_the_shells_code_for_signals_and_passes_on_each)
   Program program(dir_.path(), {"monitor", "--", "sh", "-c",
                                 "trap 'echo first >first' INT; trap 'exit 5' TERM; touch ready; "
                                 "while true; do sleep 0.01; done"});
-  const auto wait_for = [&](const char* name) {
-    while (!std::filesystem::exists(dir_ / name)) std::this_thread::yield();
+  const auto is_there = [&](const char* name) {
+    return wait_until([&] { return std::filesystem::exists(dir_ / name); });
   };
-  wait_for("ready");
+  ASSERT_TRUE(is_there("ready"));
   program.send(SIGINT);
-  wait_for("first");
+  ASSERT_TRUE(is_there("first"));
   program.send(SIGTERM);
   EXPECT_EQ(program.wait().exit_code, 5);
 }
 
 TEST_F(MonitorWithoutDriver, watches_a_process_that_runs_already) {
   Program watching(dir_.path(), {"monitor", "-o", "run.jsonl", "--pid", std::to_string(::getpid())});
-  while (lines_with(content_of("run.jsonl"), "process").empty()) std::this_thread::yield();
+  ASSERT_TRUE(wait_until([&] { return !lines_with(content_of("run.jsonl"), "process").empty(); }));
   watching.send(SIGTERM);
   const ProgramResult result = watching.wait();
   EXPECT_EQ(result.exit_code, 0);
@@ -268,7 +269,7 @@ TEST_F(MonitorWithoutDriver, alone_watches_the_machine) {
     const std::vector<json> lines = lines_with(content_of("run.jsonl"), "machine");
     return !lines.empty() && lines.back()["machine"].contains("cpu_busy");
   };
-  while (!has_rates()) std::this_thread::yield();
+  ASSERT_TRUE(wait_until(has_rates));
   program.send(SIGINT);
   const ProgramResult result = program.wait();
   EXPECT_EQ(result.exit_code, 0);

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "store/format/dataset_info.hpp"
@@ -18,6 +17,7 @@
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
+#include "support/wait_until.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -82,19 +82,27 @@ TEST_F(DamagedFile, every_command_obeys_signals_while_the_reader_does_not_return
   write(false);
   ::setenv("H5FEED_READER", H5FEED_FAKE_READER_PROGRAM, 1);
   ::setenv("H5FEED_FAKE_READER", "hang", 1);
+  const TempDir elsewhere;
+  const std::filesystem::path begun = elsewhere / "begun";
+  ::setenv("H5FEED_FAKE_READER_BEGUN", begun.c_str(), 1);
   for (const int signal : {SIGINT, SIGTERM}) {
     for (const char* const command : {"info", "check", "tune", "bench"}) {
       SCOPED_TRACE(command);
-      Program program(dir_.path(), {command, "a.h5"}, {.timeout = std::chrono::seconds(30)});
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      std::filesystem::remove(begun);
+      // Longer than the wait below, and shorter than the time limit of the reader.
+      Program program(dir_.path(), {command, "a.h5"}, {.timeout = std::chrono::seconds(50)});
+      ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(begun); }, std::chrono::seconds(20)));
       program.send(signal);
       const ProgramResult result = program.wait();
       EXPECT_FALSE(result.timed_out);
-      EXPECT_TRUE(result.signal == signal || result.exit_code == 1) << result.exit_code << result.err;
+      EXPECT_EQ(result.exit_code, signal == SIGINT ? 1 : -1) << result.err;
+      EXPECT_EQ(result.signal, signal == SIGINT ? 0 : signal);
+      EXPECT_THAT(result.err, ::testing::EndsWith("interrupted\n"));
     }
   }
   ::unsetenv("H5FEED_READER");
   ::unsetenv("H5FEED_FAKE_READER");
+  ::unsetenv("H5FEED_FAKE_READER_BEGUN");
 }
 
 TEST_F(DamagedFile, info_shows_the_intact_objects_and_fails) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands, ended by a signal at a random moment: they obey at once, leave no part of an output, no temporary
 // file and no process behind, and change no input.
+//   H5FEED_TEST_SEED=17 interruptions_test     the moments of this seed; default a random one
+//   H5FEED_TEST_KILLS=50 interruptions_test    as many rounds of the three signals; default 3
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +25,7 @@
 #include "support/files/temp_dir.hpp"
 #include "support/programs/report_inputs.hpp"
 #include "support/programs/run_program.hpp"
+#include "support/wait_until.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -213,19 +217,9 @@ class Interruptions : public testing::TestWithParam<Command> {
     }
   }
 
-  // Waits for what may take a moment.
-  template <typename Condition>
-  static void expect_soon(const Condition& condition) {
-    constexpr auto kMoment = std::chrono::seconds(20);
-    const auto begin = Clock::now();
-    while (!condition() && Clock::now() - begin < kMoment)
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    EXPECT_TRUE(condition());
-  }
-
   // A process that watches for the end of another notices it a little later.
   void expect_no_process() const {
-    expect_soon([&] { return processes_with(temporary_.path()).empty(); });
+    EXPECT_TRUE(wait_until([&] { return processes_with(temporary_.path()).empty(); }));
     EXPECT_THAT(processes_with(temporary_.path()), testing::IsEmpty());
   }
 
@@ -239,7 +233,7 @@ class Interruptions : public testing::TestWithParam<Command> {
              !std::filesystem::is_empty(temporary_ / name, none);
     };
     Program next(dir_.path(), GetParam().arguments);
-    expect_soon([&] { return std::ranges::none_of(left, is_there); });
+    EXPECT_TRUE(wait_until([&] { return std::ranges::none_of(left, is_there); }));
     next.send(SIGTERM);
     next.wait();
   }
@@ -260,7 +254,11 @@ TEST_P(Interruptions, at_any_moment_end_the_command_and_leave_no_part_of_an_outp
   const int rounds = wanted != nullptr ? std::atoi(wanted) : 3;
   const auto latest =
       wanted != nullptr ? whole : std::min<std::chrono::microseconds>(whole, kLatestInShortRuns);
-  std::mt19937 random(std::random_device{}());
+  const char* const chosen = std::getenv("H5FEED_TEST_SEED");
+  const auto seed =
+      static_cast<std::uint32_t>(chosen != nullptr ? std::stoull(chosen) : std::random_device{}());
+  SCOPED_TRACE("H5FEED_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(seed);
   std::int64_t latest_us = latest.count();
   constexpr int kMostRuns = 60;
   int ended = 0;
@@ -339,7 +337,7 @@ TEST_F(KilledRun, of_tune_leaves_a_folder_to_the_next_one) {
       if (entry.path().extension() == ".h5") names.push_back(entry.path());
     return names;
   };
-  while (files().empty()) std::this_thread::yield();
+  ASSERT_TRUE(wait_until([&] { return !files().empty(); }));
   program.send(SIGKILL);
   EXPECT_EQ(program.wait().signal, SIGKILL);
   EXPECT_THAT(names_in(temporary_.path()), testing::ElementsAre(testing::StartsWith("h5feed-tune-")));

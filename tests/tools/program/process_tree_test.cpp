@@ -14,6 +14,7 @@
 #include <string>
 
 #include "support/files/temp_dir.hpp"
+#include "support/wait_until.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -97,7 +98,7 @@ TEST(ProcessTree, has_the_descendants_that_start_between_readings_and_no_others)
   const pid_t second = root.child();
   EXPECT_EQ(tree.read().processes, 3U);
   for (const pid_t pid : {first, second}) ::kill(pid, SIGKILL);
-  while (cli::process_stat(first) || cli::process_stat(second)) ::usleep(1000);
+  ASSERT_TRUE(wait_until([&] { return !cli::process_stat(first) && !cli::process_stat(second); }));
   EXPECT_EQ(tree.read().processes, 1U);
 }
 
@@ -110,7 +111,7 @@ TEST(ProcessTree, keeps_a_descendant_whose_parent_has_ended) {
   const pid_t child = cli::process_stat(grandchild)->parent;
   EXPECT_EQ(cli::process_stat(child)->parent, root.pid());
   ::kill(child, SIGKILL);
-  while (cli::process_stat(child)) ::usleep(1000);
+  ASSERT_TRUE(wait_until([&] { return !cli::process_stat(child); }));
   EXPECT_EQ(tree.read().processes, 2U);
   EXPECT_EQ(tree.read().processes, 2U);
   tree.send(SIGKILL);

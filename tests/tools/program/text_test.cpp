@@ -77,10 +77,13 @@ TEST(OptionText, calls_large_numbers_too_large_and_not_misformed) {
             "--time-budget \"90000s\" is too long; give at most a day (1440m)");
 }
 
-TEST(OptionText, reads_layouts_in_any_case) {
+TEST(OptionText, reads_words_in_any_case) {
   EXPECT_EQ(parse_layout("--input-layout", "nhwc"), InputLayout::nhwc);
   EXPECT_EQ(parse_layout("--input-layout", "NCHW"), InputLayout::nchw);
+  EXPECT_EQ(parse_layout("--input-layout", "Automatic"), InputLayout::automatic);
   EXPECT_THROW(parse_layout("--input-layout", "CHWN"), OptionError);
+  EXPECT_THROW(parse_layout("--input-layout", "NCH"), OptionError);
+  EXPECT_THROW(parse_layout("--input-layout", ""), OptionError);
   EXPECT_EQ(parse_cache_policy("--cache-policy", "Clairvoyant"), CachePolicy::clairvoyant);
   EXPECT_THROW(parse_cache_policy("--cache-policy", "belady"), OptionError);
   EXPECT_EQ(parse_on_error("--on-error", "Skip"), OnError::skip);

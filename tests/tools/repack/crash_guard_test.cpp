@@ -4,15 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <thread>
 
 #include "support/files/temp_dir.hpp"
+#include "support/wait_until.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/repack/crash_guard.hpp"
 
@@ -39,7 +38,9 @@ int code_of_waiting(const TempDir& dir, int signal, const std::function<void()>&
       ::_exit(100 + interrupted.signal());
     }
   }
-  while (!std::filesystem::exists(dir / "begun")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const bool begun = wait_until([&] { return std::filesystem::exists(dir / "begun"); });
+  EXPECT_TRUE(begun);
+  if (!begun) ::kill(waiting, SIGKILL);
   if (signal != 0) ::kill(waiting, signal);
   int status = 0;
   EXPECT_EQ(::waitpid(waiting, &status, 0), waiting);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/byte_units.hpp"
@@ -21,6 +22,7 @@
 #include "support/refusal.hpp"
 #include "tools/measure/time_budget.hpp"
 #include "tools/storage/storage_model.hpp"
+#include "tools/tune/report.hpp"
 #include "tools/tune/sample.hpp"
 
 namespace h5feed::test {
@@ -211,6 +213,28 @@ TEST(TuneSample, holds_whole_rows_spread_over_the_dataset) {
       cli::sample_rows(*reader, 80, std::chrono::steady_clock::now() - std::chrono::hours(1));
   EXPECT_GE(hurried.rows(), 1U);
   EXPECT_LT(hurried.rows(), 80U);
+}
+
+// Returns what tune prints for h5py as the cache of chunks of 100 rows, of 10 there are.
+std::string h5py_cache(const char* shuffle, std::uint64_t cache_bytes,
+                       std::vector<std::int64_t> window = {}) {
+  cli::TuneResult result{.use = use_of(shuffle, cache_bytes)};
+  result.info.shape = {1000, 10};
+  result.info.dtype = DType::u8;
+  result.use.window = std::move(window);
+  result.trials = {trial(100, 1, 1)};
+  const std::string lines = cli::tune_json(result).at("recommended").at("h5py");
+  return lines.substr(lines.find("rdcc_nbytes="));
+}
+
+TEST(TuneReport, gives_h5py_a_cache_of_as_many_chunks_as_the_order_needs_at_a_time) {
+  EXPECT_EQ(h5py_cache("sequential", kMiB), "rdcc_nbytes=1000, rdcc_nslots=10007)  # 1 chunk");
+  EXPECT_EQ(h5py_cache("chunk:4", kMiB), "rdcc_nbytes=4000, rdcc_nslots=10007)  # 4 chunks");
+  EXPECT_EQ(h5py_cache("chunk:16", kMiB), "rdcc_nbytes=10000, rdcc_nslots=10007)  # 10 chunks");
+  EXPECT_EQ(h5py_cache("full", kMiB), "rdcc_nbytes=10000, rdcc_nslots=10007)  # 10 chunks");
+  EXPECT_EQ(h5py_cache("full", 3500), "rdcc_nbytes=3000, rdcc_nslots=10007)  # 3 chunks");
+  EXPECT_EQ(h5py_cache("full", 0), "rdcc_nbytes=1000, rdcc_nslots=10007)  # 1 chunk");
+  EXPECT_EQ(h5py_cache("chunk:1", kMiB, {-100, 0}), "rdcc_nbytes=6000, rdcc_nslots=10007)  # 6 chunks");
 }
 
 TEST(Tune, recommends_and_says_how_in_every_format) {
