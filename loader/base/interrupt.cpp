@@ -27,6 +27,7 @@ InterruptCheck::InterruptCheck(std::function<void()> check)
 InterruptCheck::~InterruptCheck() { newest = outer_; }
 
 void check_interrupt() {
+  if (void (*const check)() = stop_check) check();
   InterruptCheck* const check = newest;
   if (check == nullptr || Clock::now() < check->next_) return;
   check->next_ = Clock::time_point::max();  // Not within itself, if it calls h5feed
@@ -40,9 +41,5 @@ void check_interrupt() {
 }
 
 void set_stop_check(void (*check)()) noexcept { stop_check = check; }
-
-void check_stop() {
-  if (void (*const check)() = stop_check) check();
-}
 
 }  // namespace h5feed

@@ -26,6 +26,31 @@ class OpenPool {
   OpenPool(const OpenPool&) = delete;
   OpenPool& operator=(const OpenPool&) = delete;
 
+  /// Keeps at most `most_open` resources open from now on, at least 1; the others are closed with the next
+  /// that is opened.
+  void limit(std::size_t most_open) H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    most_open_ = most_open;
+  }
+
+  /// Closes half of the open resources, those that were used last excepted, and returns whether there was
+  /// one.
+  bool close_half() H5FEED_EXCLUDES(mutex_) {
+    std::vector<std::shared_ptr<T>> closed;  // destroyed after the lock is released
+    const MutexLock lock(mutex_);
+    const std::size_t left = opened_.size() / 2;
+    while (opened_.size() > left) closed.push_back(close_one());
+    return !closed.empty();
+  }
+
+  /// Locks the pool until `release`, while the process forks: its copy in the child is then whole.
+  void hold() {
+    auto held = std::make_unique<MutexLock>(mutex_);
+    held_ = std::move(held);
+  }
+  /// Ends `hold`, on the thread that called it or on its copy in a forked child.
+  void release() { const auto held = std::move(held_); }
+
   /// One resource that the pool opens and closes. Neither copyable nor movable, because the pool keeps its
   /// address. Keeps the pool alive.
   class Slot {
@@ -122,8 +147,9 @@ class OpenPool {
     opened_.erase(slot.place_);
   }
 
-  const std::size_t most_open_;
   mutable Mutex mutex_;
+  std::unique_ptr<MutexLock> held_;  // Between hold() and release()
+  std::size_t most_open_ H5FEED_GUARDED_BY(mutex_);
   typename Slot::Places opened_ H5FEED_GUARDED_BY(mutex_);  // most recently opened or passed over first
 };
 

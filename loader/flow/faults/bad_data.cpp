@@ -51,6 +51,8 @@ BadData::BadData(const DatasetState& dataset, OnError on_error, const std::files
 bool BadData::is_of_data(const std::exception_ptr& error) noexcept {
   try {
     std::rethrow_exception(error);
+  } catch (const NoDescriptorError&) {
+    return false;
   } catch (const FileError&) {
     return true;
   } catch (const ChunkError&) {

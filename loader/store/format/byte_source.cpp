@@ -129,7 +129,14 @@ std::shared_ptr<const ByteSource> open_source(const std::filesystem::path& path,
   const std::string name = path.string();
   // O_NONBLOCK: opening a named pipe must not wait for its writer.
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) throw FileError(fmt::format("{}: {}", name, reason_not_opened(errno)));
+  if (!fd.valid()) {
+    const int error = errno;
+    if (error == EMFILE || error == ENFILE) {
+      throw NoDescriptorError(fmt::format("{}: cannot be opened: {}; raise the limit (ulimit -n)", name,
+                                          std::generic_category().message(error)));
+    }
+    throw FileError(fmt::format("{}: {}", name, reason_not_opened(error)));
+  }
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) {
     throw FileError(fmt::format("{}: {}", name, reason_not_opened(errno)));

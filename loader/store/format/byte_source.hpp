@@ -9,6 +9,8 @@
 #include <optional>
 #include <span>
 
+#include "h5feed/error.hpp"
+
 namespace h5feed {
 
 /// Random-access source of bytes. Implementations are thread-safe and keep no read position.
@@ -43,8 +45,15 @@ class ByteSource {
 
 /// Opens a local regular file for pread(2). Does not wait for the writer of a named pipe. Reads that fail for
 /// a moment are repeated (store/format/retrying_source.hpp). Throws FileError if it cannot be opened or is
-/// not a regular file.
+/// not a regular file, and NoDescriptorError.
 std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path);
+
+/// Thrown if a file cannot be opened because the process or the machine has too many open: no fault of the
+/// file.
+class NoDescriptorError : public FileError {
+ public:
+  using FileError::FileError;
+};
 
 /// Identifies a file and one state of its content (stat(2)): equal if neither was replaced or modified.
 struct FileIdentity {

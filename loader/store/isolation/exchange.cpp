@@ -100,7 +100,6 @@ void Exchange::wait_until_ready(short events) const {
         can_be_set(kLimit) ? fmt::format(", or raise {} if it is only large", spelled(kLimit)) : ""));
   }
   check_interrupt();
-  check_stop();
   // The reply belongs to the process that has sent the request.
   if (::getpid() != process_)
     throw IsolationError(fmt::format(

@@ -38,9 +38,9 @@ class Exchange {
   Exchange(int connection, const std::string& file, std::chrono::milliseconds limit);
 
   /// Sends the request and returns its reply. A result goes into `out` if that is not empty, which it must
-  /// then fill. Throws ConnectionClosed, IsolationError if the reply is nonsense or too late, and what the
-  /// `InterruptCheck` and `check_stop()` throw. In a process that these have forked, throws IsolationError
-  /// and leaves the connection to the other one.
+  /// then fill. Throws ConnectionClosed, IsolationError if the reply is nonsense or too late, and what
+  /// `check_interrupt()` throws. In a process that this has forked, throws IsolationError and leaves the
+  /// connection to the other one.
   Reply run(std::span<const std::byte> request, std::span<std::byte> out);
 
  private:

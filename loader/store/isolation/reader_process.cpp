@@ -92,7 +92,6 @@ ReaderProcess::Use::Use(ReaderProcess& process, const std::string& file)
     : process_(process), user_(::getpid()) {
   while (!process.take_turn(file)) {
     check_interrupt();
-    check_stop();
   }
 }
 

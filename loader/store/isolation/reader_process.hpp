@@ -42,7 +42,7 @@ class H5FEED_CAPABILITY("turn") ReaderProcess {
   class H5FEED_SCOPED_CAPABILITY Use {
    public:
     /// Blocks until no other thread has the turn, and calls the `InterruptCheck` of this thread meanwhile.
-    /// Throws what that and `check_stop()` throw, and std::logic_error as `Turn::take`.
+    /// Throws what `check_interrupt()` throws, and std::logic_error as `Turn::take`.
     Use(ReaderProcess& process, const std::string& file) H5FEED_ACQUIRE(process);
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
@@ -65,7 +65,7 @@ class H5FEED_CAPABILITY("turn") ReaderProcess {
   /// Sends a request and returns its reply. A result goes into `out` if that is not empty, which it must then
   /// fill. Blocks for at most the time limit, `limits.time`, and calls the `InterruptCheck` of this thread
   /// meanwhile. `file` is what is read, for messages. Throws IsolationError if the process dies, does not
-  /// answer in time, or answers with nonsense, and what the `InterruptCheck` and `check_stop()` throw; the
+  /// answer in time, or answers with nonsense, and what `check_interrupt()` throws; the
   /// process is then ended.
   Exchange::Reply call(const std::string& file, std::span<const std::byte> request,
                        std::span<std::byte> out = {}) H5FEED_REQUIRES(this) H5FEED_EXCLUDES(isolation_mutex);

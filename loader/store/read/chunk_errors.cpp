@@ -45,6 +45,8 @@ void rethrow_for_chunk(const ChunkReader& reader, std::uint64_t chunk) {
     throw;
   } catch (const FilterError& error) {
     throw corrupt_chunk(reader, chunk, error.what());
+  } catch (const NoDescriptorError&) {
+    throw;
   } catch (const FileError& error) {
     throw FileError(fmt::format("{} cannot be read: {}", reader.describe_chunk(chunk),
                                 without_place(error.what(), reader.info())));

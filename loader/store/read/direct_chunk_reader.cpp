@@ -20,10 +20,12 @@ constexpr std::uint64_t kSmallChunkOverheadBytes = 64 * 1024;
 
 class DirectChunkReader final : public ChunkReader, public StoredChunks {
  public:
-  DirectChunkReader(DatasetInfo info, ChunkIndex index, std::shared_ptr<const ByteSource> source)
+  DirectChunkReader(DatasetInfo info, ChunkIndex index, std::shared_ptr<const ByteSource> source,
+                    std::shared_ptr<const LastChunks> last)
       : ChunkReader(info, info.chunk_shape),
         locations_(std::move(index.locations)),
         source_(std::move(source)),
+        last_(std::move(last)),
         pipeline_(info_.filters, chunk_bytes_, size_of(info_.dtype)) {
     if (pipeline_.empty()) return;
     // Limited to what an encoder can make of a chunk: a damaged size must not determine how much memory all
@@ -89,6 +91,7 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
     const std::uint64_t begin = now_ns();
     try {
       source_->read(locations_.at(chunk).address, raw);
+      if (last_) last_->check(chunk);
     } catch (...) {
       rethrow_for_chunk(*this, chunk);
     }
@@ -186,14 +189,17 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
 
   const std::vector<ChunkLocation> locations_;
   const std::shared_ptr<const ByteSource> source_;
+  const std::shared_ptr<const LastChunks> last_;  // Null: no chunk moves
   const FilterPipeline pipeline_;
 };
 
 }  // namespace
 
 std::shared_ptr<const ChunkReader> make_direct_reader(DatasetInfo info, ChunkIndex index,
-                                                      std::shared_ptr<const ByteSource> source) {
-  return std::make_shared<DirectChunkReader>(std::move(info), std::move(index), std::move(source));
+                                                      std::shared_ptr<const ByteSource> source,
+                                                      std::shared_ptr<const LastChunks> last) {
+  return std::make_shared<DirectChunkReader>(std::move(info), std::move(index), std::move(source),
+                                             std::move(last));
 }
 
 }  // namespace h5feed

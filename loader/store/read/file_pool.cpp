@@ -29,12 +29,50 @@ std::size_t half_of_the_descriptors() {
   return std::clamp(static_cast<std::size_t>(limit.rlim_cur / 2), kFewestFiles, kMostFiles);
 }
 
+using Files = OpenPool<const ByteSource>;
+using Readers = OpenPool<const ChunkReader>;
+
+// The pools of the process: its datasets share what it may have open. Never destroyed, since datasets in
+// static storage are closed while the process exits. A fork finds them whole.
+struct ProcessPools {
+  std::shared_ptr<Files> files = std::make_shared<Files>(kFewestFiles);
+  std::shared_ptr<Readers> readers = std::make_shared<Readers>(kMostReaders);
+};
+
+ProcessPools& process_pools() {
+  static ProcessPools* const pools = new ProcessPools;
+  return *pools;
+}
+
+void before_fork() {
+  process_pools().readers->hold();
+  process_pools().files->hold();
+}
+
+void after_fork() {
+  process_pools().files->release();
+  process_pools().readers->release();
+}
+
+[[maybe_unused]] const int fork_handlers = pthread_atfork(before_fork, after_fork, after_fork);
+
+// Opens a file of `pool`, and if the process has too many open, again without half of the pool's.
+std::shared_ptr<const ByteSource> open_in(Files& pool, const std::filesystem::path& path,
+                                          const FileIdentity& identity) {
+  try {
+    return open_file_source(path, identity);
+  } catch (const NoDescriptorError&) {
+    if (!pool.close_half()) throw;
+  }
+  return open_file_source(path, identity);
+}
+
 class PooledSource final : public ByteSource {
  public:
-  PooledSource(std::shared_ptr<OpenPool<const ByteSource>> pool, const std::filesystem::path& path,
+  PooledSource(const std::shared_ptr<Files>& pool, const std::filesystem::path& path,
                const FileIdentity& identity)
       : size_(identity.bytes),
-        slot_(std::move(pool), [path, identity] { return open_file_source(path, identity); }) {}
+        slot_(pool, [&pool = *pool, path, identity] { return open_in(pool, path, identity); }) {}
 
   void read(std::uint64_t offset, std::span<std::byte> out) const override { slot_.get()->read(offset, out); }
   void read_scattered(std::uint64_t offset, std::span<const std::span<std::byte>> outs) const override {
@@ -54,15 +92,14 @@ class PooledSource final : public ByteSource {
 
  private:
   const std::uint64_t size_;
-  const OpenPool<const ByteSource>::Slot slot_;
+  const Files::Slot slot_;
 };
 
 // Reads through libhdf5 from a file that may have been closed and reopened in between.
 class ReopenedReader final : public UnfetchedChunkReader {
  public:
-  ReopenedReader(std::shared_ptr<OpenPool<const ChunkReader>> pool, const ChunkReader& opened,
-                 std::filesystem::path path, std::filesystem::path place,
-                 std::shared_ptr<ReaderProcess> isolation)
+  ReopenedReader(std::shared_ptr<Readers> pool, const ChunkReader& opened, std::filesystem::path path,
+                 std::filesystem::path place, std::shared_ptr<ReaderProcess> isolation)
       : UnfetchedChunkReader(opened.info(), opened.chunk_shape()),
         scratch_bytes_(opened.scratch_bytes()),
         reason_(opened.fallback_reason()),
@@ -95,20 +132,21 @@ class ReopenedReader final : public UnfetchedChunkReader {
 
   const std::uint64_t scratch_bytes_;
   const std::string reason_;
-  const OpenPool<const ChunkReader>::Slot slot_;
+  const Readers::Slot slot_;
 };
 
 }  // namespace
 
 FilePool::FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation)
-    : FilePool(std::move(places), std::move(isolation), half_of_the_descriptors(), kMostReaders) {}
-
-FilePool::FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation, std::size_t most_files,
-                   std::size_t most_readers)
     : places_(std::move(places)),
       isolation_(std::move(isolation)),
-      files_(std::make_shared<OpenPool<const ByteSource>>(most_files)),
-      readers_(std::make_shared<OpenPool<const ChunkReader>>(most_readers)) {}
+      files_(process_pools().files),
+      readers_(process_pools().readers) {
+  files_->limit(half_of_the_descriptors());
+}
+
+FilePool::FilePool(std::size_t most_files, std::size_t most_readers)
+    : files_(std::make_shared<Files>(most_files)), readers_(std::make_shared<Readers>(most_readers)) {}
 
 std::shared_ptr<H5File> FilePool::open(const std::filesystem::path& path) {
   auto file = H5File::open(path, places_.place_of(path), isolation_);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pool of open files, for datasets of many files: reads them with a bounded number of descriptors.
+// Pool of open files, for datasets of many files: reads them with a bounded number of descriptors, which all
+// datasets of the process share.
 #pragma once
 
 #include <filesystem>
@@ -25,16 +26,16 @@ struct PlacedObject {
 /// and may outlive the pool.
 class FilePool {
  public:
-  /// Creates a pool with at most 32 readers open through libhdf5, and files open for direct reads up to half
-  /// of the process's descriptor limit (16 to 16,384).
+  /// Creates a pool that shares with all others of the process what is open: at most 32 readers through
+  /// libhdf5, and files for direct reads up to half of the process's descriptor limit (16 to 16,384), and
+  /// fewer where opening one fails because other code has too many open.
   FilePool() : FilePool(FilePlaces()) {}
   /// Creates such a pool for files that are read where `places` says. With `isolation`, that process calls
   /// libhdf5 for them.
   explicit FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation = nullptr);
-  /// Creates a pool with at most `most_files` files open for direct reads and at most `most_readers` readers
-  /// open through libhdf5.
-  FilePool(std::size_t most_files, std::size_t most_readers)
-      : FilePool(FilePlaces(), nullptr, most_files, most_readers) {}
+  /// Creates a pool of its own with at most `most_files` files open for direct reads and at most
+  /// `most_readers` readers open through libhdf5.
+  FilePool(std::size_t most_files, std::size_t most_readers);
 
   /// Opens a file where `places()` says. Blocks while it is copied. Throws as `H5File::open` and `StageDir`.
   std::shared_ptr<H5File> open(const std::filesystem::path& path);
@@ -59,15 +60,12 @@ class FilePool {
   std::shared_ptr<const ChunkReader> reader(const std::shared_ptr<H5File>& file, DatasetInfo info,
                                             const ReaderSettings& settings);
 
-  /// Returns the number of files open for direct reads now. For tests.
+  /// Returns the number of files open for direct reads now, here and in the pools that share them. For tests.
   std::size_t num_open() const { return files_->num_open(); }
 
  private:
   // Opens the file that a link leads into. Links that follow each other often lead into the same file.
   std::shared_ptr<H5File> open_linked(const std::filesystem::path& path);
-
-  FilePool(FilePlaces places, std::shared_ptr<ReaderProcess> isolation, std::size_t most_files,
-           std::size_t most_readers);
 
   FilePlaces places_;
   const std::shared_ptr<ReaderProcess> isolation_;

@@ -278,7 +278,6 @@ class MappedReader final : public UnfetchedChunkReader {
     if (!there) {
       // Sources may be put together themselves, and be read many times.
       check_interrupt();
-      check_stop();
     }
     if (!there && copy.loops.empty() && copy.unit == source.chunk_bytes())
       return source.read_chunk(chunk, out.subspan(copy.to_offset, copy.unit), scratch);

@@ -10,6 +10,7 @@
 #include "store/format/byte_source.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/index/chunk_index.hpp"
+#include "store/index/last_chunks.hpp"
 #include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
@@ -36,9 +37,11 @@ std::shared_ptr<const ChunkReader> open_chunk_reader(std::shared_ptr<H5File> fil
                                                      std::shared_ptr<const ByteSource> source = nullptr,
                                                      const ReaderSettings& settings = {});
 
-/// Creates a reader of a chunked dataset that uses pread and own filters.
+/// Creates a reader of a chunked dataset that uses pread and own filters. `last` watches the chunks that may
+/// move while rows are appended; null: none.
 std::shared_ptr<const ChunkReader> make_direct_reader(DatasetInfo info, ChunkIndex index,
-                                                      std::shared_ptr<const ByteSource> source);
+                                                      std::shared_ptr<const ByteSource> source,
+                                                      std::shared_ptr<const LastChunks> last);
 
 /// Creates a reader of contiguous or compact data, split into runs of rows. The data begins at byte `begin`
 /// of `source`; empty if it was never written.
