@@ -43,6 +43,18 @@ def test_the_table_of_the_docs_is_what_was_found(corpus: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def test_files_are_known_by_their_signature_whatever_their_names(tmp_path: Path) -> None:
+    for name, block in {"a.nwb": 0, "b": 0, "sub/c.H5": 512, "d.loom": 2048}.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        with h5py.File(path, "w", userblock_size=block) as file:
+            file["x"] = np.arange(6, dtype="u1").reshape(3, 2)
+    (tmp_path / "notes.txt").write_text("no HDF5 file")
+    (tmp_path / "empty").touch()
+    lines = run("compare.py", tmp_path).stdout.splitlines()
+    assert lines[-2:] == ["2 files are not compared: they are no HDF5 files", "4 files: 4 equal"]
+
+
 def test_refusals_with_the_same_reason_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(CORPUS))
     compare = importlib.import_module("compare")

@@ -38,6 +38,8 @@ import h5feed
 with contextlib.suppress(ImportError):
     import hdf5plugin  # noqa: F401
 
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# Of files that are compared even if their signature is damaged.
 SUFFIXES = {".h5", ".hdf5", ".hdf", ".he5", ".nc", ".h5ad", ".mat", ".nx", ".nxs", ".cxi"}
 BAD = ("wrong", "crashed", "hung")
 
@@ -247,11 +249,33 @@ def compare(paths: Iterable[Path], *, timeout: float = 60, jobs: int = 1) -> Ite
                 unfinished.append(job)
 
 
-def files_in(folders: Iterable[str]) -> list[Path]:
+def is_hdf5(path: Path) -> bool:
+    """Whether the signature is at the beginning, or behind a user block of 512 bytes or twice as many, and so on."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        size, place = path.stat().st_size, 0
+        while place + len(SIGNATURE) <= size:
+            file.seek(place)
+            if file.read(len(SIGNATURE)) == SIGNATURE:
+                return True
+            place = 2 * place or 512
+    return False
+
+
+def files_in(folders: Iterable[str]) -> tuple[list[Path], int]:
+    """The files to compare, and how many others there are, which are no HDF5 files."""
     found: list[Path] = []
+    others = 0
     for folder in map(Path, folders):
-        found += [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if p.suffix in SUFFIXES and p.is_file())
-    return found
+        if folder.is_file():
+            found.append(folder)
+            continue
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        chosen = [path for path in files if path.suffix.lower() in SUFFIXES or is_hdf5(path)]
+        found += chosen
+        others += len(files) - len(chosen)
+    return found, others
 
 
 def reason_of(verdict: Verdict) -> str:
@@ -270,7 +294,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="files at a time")
     parser.add_argument("--json", type=Path, help="writes each dataset's result to this file, one a line")
     arguments = parser.parse_args()
-    files = files_in(arguments.folder)
+    files, others = files_in(arguments.folder)
     kinds, reasons = collections.Counter[str](), collections.Counter[str]()
     with contextlib.ExitStack() as stack:
         report = stack.enter_context(arguments.json.open("w")) if arguments.json else None
@@ -285,6 +309,8 @@ def main() -> int:
     for reason, times in reasons.most_common():
         print(f"refused, {times} times: {reason}")
     summary = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    if others:
+        print(f"{others} files are not compared: they are no HDF5 files")
     print(f"{len(files)} files: {summary or 'no datasets'}")
     return 1 if any(kinds[kind] for kind in BAD) else 0
 

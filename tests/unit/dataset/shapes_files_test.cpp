@@ -8,13 +8,11 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "base/files/natural_order.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
-#include "store/read/file_pool.hpp"
 #include "support/files/bytes.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/identity_filter.hpp"
@@ -202,74 +200,6 @@ TEST(FileList, names_the_file_whose_chunk_is_corrupt) {
   EXPECT_THAT(
       refusal_in<Error>(many.dir().path(), [&] { test::load_rows(Dataset::open(many.options()), {}); }),
       StartsWith("b.h5:/images: chunk (1,0,0) (samples 3-5) is corrupt"));
-}
-
-TEST(FilePool, bounds_the_files_that_are_open) {
-  TempDir dir;
-  const auto pool = std::make_shared<FilePool>(2, 1);
-  std::vector<std::shared_ptr<const ByteSource>> sources;
-  for (int i = 0; i < 5; ++i) {
-    const std::filesystem::path path = dir / std::to_string(i);
-    std::ofstream(path) << i << "abc";
-    sources.push_back(pool->source(path));
-    EXPECT_EQ(pool->source(path), sources.back());
-  }
-  EXPECT_EQ(pool->num_open(), 0u);
-  for (int round = 0; round < 2; ++round) {
-    for (std::size_t i = 0; i < 5; ++i) {
-      std::byte first{};
-      sources[i]->read(0, {&first, 1});
-      EXPECT_EQ(std::to_integer<char>(first), '0' + static_cast<char>(i));
-      EXPECT_LE(pool->num_open(), 2u);
-    }
-  }
-  sources.clear();
-  EXPECT_EQ(pool->num_open(), 0u);
-}
-
-TEST(FilePool, refuses_a_file_that_was_replaced_while_it_was_closed) {
-  TempDir dir;
-  const auto pool = std::make_shared<FilePool>(1, 1);
-  const std::filesystem::path path = dir / "x";
-  std::ofstream(path) << "abcd";
-  const auto source = pool->source(path);
-  std::ofstream(path, std::ios::app) << "efgh";  // growing is fine
-  std::byte first{};
-  source->read(0, {&first, 1});
-  std::ofstream(dir / "y") << "other";
-  pool->source(dir / "y")->read(0, {&first, 1});
-  std::filesystem::rename(dir / "y", path);
-  EXPECT_EQ(refusal_in<Error>(dir.path(),
-                              [&] {
-                                source->read(0, {&first, 1});
-                              }),
-            "x: the file was replaced or cut short since it was opened; open it again");
-}
-
-TEST(FilePool, opens_a_file_once_for_links_that_follow_each_other) {
-  TempDir dir;
-  for (const char* const name : {"a.h5", "b.h5"}) {
-    H5TestFile file(dir / name);
-    file.create({.path = "x", .shape = {1}});
-    file.create({.path = "y", .shape = {1}});
-  }
-  {
-    H5TestFile master(dir / "master.h5");
-    for (const auto& [file, path, name] :
-         {std::tuple("a.h5", "x", "ax"), std::tuple("a.h5", "y", "ay"), std::tuple("b.h5", "x", "bx")})
-      require(H5Lcreate_external(file, path, master.id(), name, H5P_DEFAULT, H5P_DEFAULT), name);
-  }
-  FilePool pool;
-  const auto master = pool.open(dir / "master.h5");
-  const PlacedObject ax = pool.follow_links(master, "ax");
-  const PlacedObject ay = pool.follow_links(master, "ay");
-  EXPECT_EQ(ay.file, ax.file);
-  EXPECT_EQ(ay.path, "y");
-  EXPECT_NE(pool.follow_links(master, "bx").file, ax.file);
-  const auto before = pool.follow_links(master, "ay").file;
-  std::filesystem::copy_file(dir / "b.h5", dir / "c.h5");
-  std::filesystem::rename(dir / "c.h5", dir / "a.h5");
-  EXPECT_NE(pool.follow_links(master, "ax").file, before) << "the file was replaced";
 }
 
 TEST(GrowingFile, is_a_snapshot_until_refresh) {
