@@ -114,9 +114,11 @@ def test_options_tells_what_was_given(dataset, tmp_path):
     assert loader.options["normalize"] == expected["normalize"], "a copy"
 
 
-def test_words_are_taken_in_any_case(gzip_file):
+def test_layouts_are_taken_in_any_case_and_other_words_as_they_are(gzip_file):
     dataset = h5feed.Dataset.open(gzip_file, data="images", input_layout="NCHW")
-    assert h5feed.DataLoader(dataset, on_error="Skip").options["on_error"] == "skip"
+    assert dataset[0][0].shape == (3, 8, 6)
+    with pytest.raises(h5feed.OptionError, match='on_error: "Skip" is not one of "fail", "skip", "replace"'):
+        h5feed.DataLoader(dataset, on_error="Skip")
     with pytest.raises(h5feed.OptionError, match='input_layout: "NHCW" is not one of "auto", "automatic", "nchw", '):
         h5feed.Dataset.open(gzip_file, data="images", input_layout="NHCW")
 

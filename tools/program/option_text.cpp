@@ -70,10 +70,18 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   }
 }
 
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
 // Parses a word of `Enum`, in any case.
 template <typename Enum>
 Enum parse_word(std::string_view option, std::string_view text, std::string_view accepted) {
-  const std::optional<Enum> value = option_value<Enum>(text);
+  const std::optional<Enum> value = option_value<Enum>(lower(text));
   if (!value) refuse(option, text, accepted);
   return *value;
 }

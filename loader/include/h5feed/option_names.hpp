@@ -138,12 +138,15 @@ template <>
 inline constexpr std::array<OptionWord<OutputMemory>, 2> kOptionWords<OutputMemory> = {
     {{"ring", OutputMemory::ring}, {"consumer", OutputMemory::consumer}}};
 
-/// Returns the value that a word of `Enum` stands for, in any case, such as "NCHW"; nothing for other texts.
+/// Returns the value that a word of `Enum` stands for, or nothing for other texts. Words of `InputLayout` may
+/// be in any case, such as "NCHW".
 template <typename Enum>
 constexpr std::optional<Enum> option_value(std::string_view text) noexcept {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  const auto same = [](char given, char in_word) {
+    const bool folds = std::same_as<Enum, InputLayout> && given >= 'A' && given <= 'Z';
+    return (folds ? static_cast<char>(given - 'A' + 'a') : given) == in_word;
+  };
   for (const OptionWord<Enum>& word : kOptionWords<Enum>) {
-    const auto same = [&](char a, char b) { return lower(a) == b; };
     if (std::ranges::equal(text, word.text, same)) return word.value;
   }
   return std::nullopt;

@@ -103,11 +103,14 @@ TEST_F(BenchConfigTest, measures_windows_fields_and_files_of_targets) {
   EXPECT_EQ(result.at("settings").at("target_files")[0], "t.h5");
 }
 
-TEST_F(BenchConfigTest, takes_words_in_any_case) {
+TEST_F(BenchConfigTest, takes_layouts_in_any_case_and_other_words_as_they_are) {
   write_rows("a.h5", 40, 4, 20);
   Json config = {{"dataset", {{"files", {"a.h5"}}, {"data", "data"}, {"input_layout", "NONE"}}},
-                 {"loader", {{"cache_policy", "Keep_First"}}}};
+                 {"loader", {{"cache_policy", "keep_first"}}}};
   EXPECT_TRUE(bench(config).contains("rows"));
+  config["loader"]["cache_policy"] = "Keep_First";
+  EXPECT_THAT(bench_result(config).err, HasSubstr("loader.cache_policy: expected one of \"lru\", "));
+  config["loader"] = Json::object();
   config["dataset"]["input_layout"] = "NHCW";
   EXPECT_THAT(bench_result(config).err,
               HasSubstr("dataset.input_layout: expected one of \"auto\", \"automatic\", \"nchw\", "));

@@ -221,6 +221,7 @@ std::string h5py_cache(const char* shuffle, std::uint64_t cache_bytes,
   cli::TuneResult result{.use = use_of(shuffle, cache_bytes)};
   result.info.shape = {1000, 10};
   result.info.dtype = DType::u8;
+  result.use.batch_size = 50;
   result.use.window = std::move(window);
   result.trials = {trial(100, 1, 1)};
   const std::string lines = cli::tune_json(result).at("recommended").at("h5py");
@@ -234,7 +235,8 @@ TEST(TuneReport, gives_h5py_a_cache_of_as_many_chunks_as_the_order_needs_at_a_ti
   EXPECT_EQ(h5py_cache("full", kMiB), "rdcc_nbytes=10000, rdcc_nslots=10007)  # 10 chunks");
   EXPECT_EQ(h5py_cache("full", 3500), "rdcc_nbytes=3000, rdcc_nslots=10007)  # 3 chunks");
   EXPECT_EQ(h5py_cache("full", 0), "rdcc_nbytes=1000, rdcc_nslots=10007)  # 1 chunk");
-  EXPECT_EQ(h5py_cache("chunk:1", kMiB, {-100, 0}), "rdcc_nbytes=6000, rdcc_nslots=10007)  # 6 chunks");
+  // Those from the first row of a window to its last, and those of the next batch.
+  EXPECT_EQ(h5py_cache("sequential", kMiB, {-100, 0}), "rdcc_nbytes=5000, rdcc_nslots=10007)  # 5 chunks");
 }
 
 TEST(Tune, recommends_and_says_how_in_every_format) {
