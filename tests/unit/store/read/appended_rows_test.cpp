@@ -99,7 +99,7 @@ TEST_P(AppendedRows, that_move_a_chunk_are_an_error_of_loaders_that_were_made_be
   Dataset dataset = Dataset::open({.files = {path()}, .data = "x", .input_layout = InputLayout::none});
   DataLoader before(dataset, in_order());
   EXPECT_EQ(epoch(before), "whole");
-  for (const std::uint64_t rows : {33, 46, 59}) append(rows);
+  for (const std::uint64_t rows : {33U, 46U, 59U}) append(rows);
   EXPECT_THAT(epoch(before),
               HasSubstr("chunk (2,0) (samples 16-19) cannot be read: rows were appended to it since "
                         "it was opened, and the bytes of its last chunks may now be others'; "

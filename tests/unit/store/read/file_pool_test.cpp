@@ -168,14 +168,14 @@ TEST(FilePool, calls_a_want_of_descriptors_no_damage_of_the_data) {
   const FewDescriptors few(100);
   const Dataset dataset = many_files(dir, "a", 3);
   DataLoader loader(dataset,
-                    {.batch_size = 2, .on_error = OnError::skip, .cache_bytes = 0, .max_bad_share = 1});
+                    {.batch_size = 2, .cache_bytes = 0, .on_error = OnError::skip, .max_bad_share = 1});
   {
     const auto taken = take_all_but(0);
     EXPECT_THAT(refusal_in<FileError>(dir.path(), [&] { loader.next(); }),
                 AllOf(StartsWith("a0.h5: cannot be opened: "), HasSubstr("raise the limit (ulimit -n)")));
   }
   EXPECT_TRUE(loader.next());
-  EXPECT_EQ(loader.stats().bad_samples, 0U);
+  EXPECT_EQ(loader.stats().bad_chunks, 0U);
 }
 
 }  // namespace
