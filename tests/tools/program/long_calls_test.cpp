@@ -20,9 +20,13 @@
 namespace h5feed::test {
 namespace {
 
+// Returns whether `process` runs the program by now, rather than still this one, and has opened `file`.
 bool has_open(pid_t process, const std::filesystem::path& file) {
   std::error_code gone;
-  const std::filesystem::path descriptors = "/proc/" + std::to_string(process) + "/fd";
+  const std::string place = "/proc/" + std::to_string(process);
+  if (std::filesystem::read_symlink(place + "/exe", gone) != std::filesystem::canonical(H5FEED_PROGRAM))
+    return false;
+  const std::filesystem::path descriptors = place + "/fd";
   for (const auto& descriptor : std::filesystem::directory_iterator(descriptors, gone)) {
     if (std::filesystem::read_symlink(descriptor, gone) == file) return true;
   }
