@@ -270,8 +270,9 @@ class Structure {
     if (version != 4) return {};
     const std::optional<bool> filtered = has_filters(bytes_, header);
     if (!filtered) return {};
-    return newer_index_damage(bytes_, body,
-                              {.filtered = *filtered, .extents = largest_extents(bytes_, header)});
+    return newer_index_damage(
+        bytes_, body,
+        {.filtered = *filtered, .extents = largest_extents(bytes_, header), .may_grow = open_for_swmr_});
   }
 
   // Returns the extents of the chunks in a layout, the last of them being the size of an element; none for
