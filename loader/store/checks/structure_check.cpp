@@ -48,18 +48,21 @@ struct SharedType {
 class Structure {
  public:
   Structure(const ByteSource& source, const Superblock& block)
-      : bytes_(source, block), open_for_swmr_(block.open_for_swmr) {
+      : bytes_(source, block),
+        open_for_swmr_(block.open_for_swmr),
+        in_several_parts_(!block.driver.empty() && !block.extension) {
     if (!block.extension) return;
     const ObjectHeader extension = read_object_header(bytes_, *block.extension);
     extension_damage_ = damage_of(extension, *block.extension);
+    in_several_parts_ = names_driver_of_parts(extension);
     has_shared_table_ = first_of(extension, HeaderMessage::shared_table).has_value();
     has_image_ = first_of(extension, HeaderMessage::image).has_value();
   }
 
   // Returns the damage of the superblock's extension, and from the root on that of headers and of the trees
-  // of groups.
+  // of groups. libhdf5 itself refuses one of several parts after it has read the extension.
   std::string groups(std::uint64_t root) const {
-    if (!extension_damage_.empty()) return extension_damage_;
+    if (!extension_damage_.empty() || in_several_parts_) return extension_damage_;
     if (bytes_.left(root) == 0)
       return fmt::format("its superblock puts the root group at byte {}, outside the file", root);
     std::vector<std::uint64_t> objects = {root};
@@ -126,10 +129,20 @@ class Structure {
  private:
   std::string damage_of(const ObjectHeader& header, std::uint64_t address) const {
     if (header.hazardous) return header.damage;
+    const std::vector<std::uint64_t> headers = {address};
     for (const HeaderMessage& message : header.messages) {
-      if (std::string damage = damage_of(message, {address}); !damage.empty()) return damage;
+      if (std::string damage = damage_of(message, headers); !damage.empty()) return damage;
     }
     return {};
+  }
+
+  // Whether libhdf5 will find the name of a driver for files in several parts.
+  static bool names_driver_of_parts(const ObjectHeader& extension) {
+    constexpr std::size_t kNameAt = 1;
+    const std::optional<HeaderMessage> driver = first_of(extension, HeaderMessage::driver);
+    if (!driver || driver->body.size() < kNameAt) return false;
+    const Bytes name = Bytes(driver->body).subspan(kNameAt);
+    return begins_with(name, "NCSAfami") || begins_with(name, "NCSAmult");
   }
 
   // Returns the damage of a message of the last of these headers; each refers to the next for it.
@@ -217,9 +230,12 @@ class Structure {
       return fmt::format("the object header at byte {} refers to itself for a message", place->header);
     if (followed_.size() == kMostFollowed || !followed_.emplace(place->header, type).second) return {};
     headers.push_back(place->header);
-    const ObjectHeader header = read_object_header(bytes_, place->header);
-    if (header.hazardous) return header.damage;
-    const std::optional<HeaderMessage> message = first_of(header, type);
+    std::optional<HeaderMessage> message;
+    {  // The other messages are not kept, as the one may refer to the next header
+      const ObjectHeader header = read_object_header(bytes_, place->header);
+      if (header.hazardous) return header.damage;
+      message = first_of(header, type);
+    }
     return message ? damage_of(*message, headers) : "";
   }
 
@@ -296,6 +312,7 @@ class Structure {
 
   const MetadataBytes bytes_;
   const bool open_for_swmr_;
+  bool in_several_parts_ = false;
   std::string extension_damage_;
   bool has_shared_table_ = false;
   bool has_image_ = false;
@@ -311,32 +328,21 @@ bool truncated(const ByteSource& source, const Superblock& block) {
   return source.size() < block.end_of_file + (block.user_block_bytes - block.base_address);
 }
 
-// Whether libhdf5 will find the name of a driver for files in several parts.
-bool in_several_parts(const ByteSource& source, const Superblock& block) {
-  if (block.driver.empty() || !block.extension) return !block.driver.empty();
-  constexpr std::size_t kNameAt = 1;
-  const ObjectHeader extension = read_object_header(MetadataBytes(source, block), *block.extension);
-  const std::optional<HeaderMessage> driver = first_of(extension, HeaderMessage::driver);
-  if (!driver || driver->body.size() < kNameAt) return false;
-  const Bytes name = Bytes(driver->body).subspan(kNameAt);
-  return begins_with(name, "NCSAfami") || begins_with(name, "NCSAmult");
-}
-
 // Returns what `examine(structure)` finds; nothing in a file with a metadata cache image.
 template <typename Examine>
-std::string find_damage(const ByteSource& source, const Superblock& block, const Examine& examine) {
+std::string find_damage(const BoundedSource& bounded, const Superblock& block, const Examine& examine) {
   // A header may look damaged for a moment while a SWMR writer changes it.
   const int attempts = block.open_for_swmr ? 20 : 1;
   std::string damage;
   for (int i = 0; i < attempts; ++i) {
-    const BoundedSource bounded(source);
     try {
       // Another one for each attempt, because it remembers what it has examined.
       const Structure structure(bounded, block);
       if (structure.has_image()) return {};
       damage = examine(structure);
     } catch (const BoundedSource::Exhausted& exhausted) {
-      damage = exhausted.what();
+      // The bound is one for all attempts.
+      return damage.empty() ? exhausted.what() : damage;
     }
     if (damage.empty()) break;
   }
@@ -348,29 +354,34 @@ std::string find_damage(const ByteSource& source, const Superblock& block, const
 std::string_view why_not_examined(const ByteSource& source) {
   if (has_wide_numbers(source)) return "it has addresses or lengths of 16 or 32 bytes";
   const std::optional<Superblock> block = read_superblock(source);
-  return block && Structure(source, *block).has_image() ? "it has a metadata cache image" : "";
+  try {
+    const BoundedSource bounded(source, true);
+    return block && Structure(bounded, *block).has_image() ? "it has a metadata cache image" : "";
+  } catch (const BoundedSource::Exhausted&) {
+    return "the extension of its superblock leads to the same bytes again and again";
+  }
 }
 
 std::string structure_damage(const ByteSource& source) {
   const std::optional<Superblock> block = read_superblock(source);
-  // libhdf5 itself refuses a file that is truncated, or one of several parts, without reading more of it. It
-  // does not ask for the size of a file with a SWMR writer.
-  if (!block || in_several_parts(source, *block) || (truncated(source, *block) && !block->open_for_swmr))
-    return {};
-  return find_damage(source, *block,
+  // libhdf5 itself refuses a file that is truncated without reading more of it. It does not ask for the size
+  // of a file with a SWMR writer.
+  if (!block || (truncated(source, *block) && !block->open_for_swmr)) return {};
+  return find_damage(BoundedSource(source, true), *block,
                      [&](const Structure& structure) { return structure.groups(block->root_header); });
 }
 
 std::string header_damage(const ByteSource& source, std::uint64_t address) {
   const std::optional<Superblock> block = read_superblock(source);
   if (!block) return {};
-  return find_damage(source, *block, [&](const Structure& structure) { return structure.header(address); });
+  return find_damage(BoundedSource(source), *block,
+                     [&](const Structure& structure) { return structure.header(address); });
 }
 
 std::string chunk_tree_damage(const ByteSource& source, std::uint64_t address) {
   const std::optional<Superblock> block = read_superblock(source);
   if (!block) return {};
-  return find_damage(source, *block,
+  return find_damage(BoundedSource(source), *block,
                      [&](const Structure& structure) { return structure.chunk_index(address); });
 }
 
