@@ -18,6 +18,7 @@
 #include "store/checks/attribute_values.hpp"
 #include "store/checks/bounded_source.hpp"
 #include "store/checks/dense_storage.hpp"
+#include "store/checks/layout_message.hpp"
 #include "store/checks/link_message.hpp"
 #include "store/checks/message_bounds.hpp"
 #include "store/checks/newer_index.hpp"
@@ -50,6 +51,7 @@ class Structure {
   Structure(const ByteSource& source, const Superblock& block)
       : bytes_(source, block),
         open_for_swmr_(block.open_for_swmr),
+        closed_(!block.open_for_write),
         in_several_parts_(!block.driver.empty() && !block.extension) {
     if (!block.extension) return;
     const ObjectHeader extension = read_object_header(bytes_, *block.extension);
@@ -112,8 +114,10 @@ class Structure {
     for (const HeaderMessage& message : header.messages) {
       if (message.type != HeaderMessage::layout) continue;
       if (std::string damage = index_of_layout(message.body, header); !damage.empty()) return damage;
+      if (closed_ && ends_beyond_file(bytes_, message.body))
+        return "its values go beyond the end of its file";
       // The last extent is the size of an element, from which libhdf5 computes the size of its buffers.
-      const std::vector<std::uint64_t> extents = chunk_extents(message.body);
+      const std::vector<std::uint64_t> extents = chunk_extents(bytes_, message.body);
       const std::uint64_t in_chunks = extents.empty() ? 0 : extents.back();
       const std::uint64_t in_type = value_bytes_of(bytes_, header);
       if (in_chunks != 0 && in_chunks < in_type) {
@@ -155,7 +159,7 @@ class Structure {
     // libhdf5 refuses this itself in newer versions of the message; in the older ones it divides by the
     // extent.
     if (message.type == HeaderMessage::layout && number_in(message.body, 0, 1) < 3 &&
-        std::ranges::count(chunk_extents(message.body), 0) > 0) {
+        std::ranges::count(chunk_extents(bytes_, message.body), 0) > 0) {
       return fmt::format("the object header at byte {} describes chunks of which an extent is 0",
                          headers.back());
     }
@@ -291,27 +295,9 @@ class Structure {
         {.filtered = *filtered, .extents = largest_extents(bytes_, header), .may_grow = open_for_swmr_});
   }
 
-  // Returns the extents of the chunks in a layout, the last of them being the size of an element; none for
-  // other layouts.
-  std::vector<std::uint64_t> chunk_extents(Bytes body) const {
-    constexpr std::uint64_t kChunked = 2;
-    const std::uint64_t version = number_in(body, 0, 1);
-    const bool old = version == 1 || version == 2;
-    if (version > 4 || number_in(body, old ? 2 : 1, 1) != kChunked) return {};
-    const auto width = static_cast<std::size_t>(version == 4 ? number_in(body, 4, 1) : 4);
-    const std::size_t first = version == 4 ? 5 : (old ? 8 : 3) + bytes_.address_bytes();
-    if (width == 0 || width > 8) return {};
-    std::vector<std::uint64_t> extents(static_cast<std::size_t>(number_in(body,
-                                                                          old            ? 1
-                                                                          : version == 3 ? 2
-                                                                                         : 3,
-                                                                          1)));
-    for (std::size_t i = 0; i < extents.size(); ++i) extents[i] = number_in(body, first + i * width, width);
-    return extents;
-  }
-
   const MetadataBytes bytes_;
   const bool open_for_swmr_;
+  const bool closed_;  // No writer has marked the file as open
   bool in_several_parts_ = false;
   std::string extension_damage_;
   bool has_shared_table_ = false;

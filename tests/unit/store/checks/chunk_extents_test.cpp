@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "store/checks/structure_check.hpp"
 #include "store/format/metadata_checksum.hpp"
 #include "support/files/structure_file.hpp"
 
@@ -79,6 +80,18 @@ TEST_F(StoreExtents, refuses_a_shape_larger_than_its_largest) {
   EXPECT_EQ(describe_message(),
             "train.h5:/images: its shape has 20 elements in dimension 1, its largest shape 2; restore the "
             "file from a good copy");
+}
+
+// libhdf5 reads nothing behind that end. A writer that has the file open may not have told it yet.
+TEST_F(StoreExtents, refuses_values_behind_the_end_of_the_file_that_the_superblock_tells) {
+  write_images({.path = "images", .shape = {12, 6}});
+  const std::uint64_t header = header_address(path(), "images");
+  EXPECT_EQ(chunk_tree_damage(*open_file_source(path()), header), "");
+  constexpr std::uint64_t kFlagsAt = 11, kEndAt = 28;
+  put<std::uint64_t>(kEndAt, 100);
+  EXPECT_EQ(chunk_tree_damage(*open_file_source(path()), header), "its values go beyond the end of its file");
+  put<std::uint8_t>(kFlagsAt, 1);
+  EXPECT_EQ(chunk_tree_damage(*open_file_source(path()), header), "");
 }
 
 }  // namespace
