@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -35,7 +36,7 @@ constexpr std::uint64_t kMessageHeadBytes = 4;
 
 class Text {
  public:
-  template <typename Number>
+  template <std::integral Number>
   Text& add(Number number) {
     for (const std::byte byte : little_endian_bytes(number)) bytes_.push_back(byte);
     return *this;
