@@ -12,8 +12,15 @@ namespace h5feed {
 
 std::optional<GlobalHeap::Object> GlobalHeap::find(std::uint64_t collection, std::uint64_t number,
                                                    std::string_view& damage) {
-  const auto [place, is_new] = collections_.try_emplace(collection);
-  if (is_new) place->second = examine(collection);
+  constexpr std::uint64_t kMostRemembered = 1'000'000;
+  auto place = collections_.find(collection);
+  if (place == collections_.end()) {
+    if (objects_ > kMostRemembered) {
+      collections_.clear();
+      objects_ = 0;
+    }
+    place = collections_.emplace(collection, examine(collection)).first;
+  }
   const Collection& found = place->second;
   if (!found.there) return std::nullopt;
   damage = found.damage;

@@ -12,8 +12,8 @@
 
 namespace h5feed {
 
-/// Finds objects in collections, whose objects it lists once, as many objects may lie in one. Borrows
-/// `bytes`. Not thread-safe.
+/// Finds objects in collections, whose objects it lists once, as many objects may lie in one; a million of
+/// them are remembered. Borrows `bytes`. Not thread-safe.
 class GlobalHeap {
  public:
   /// Where an object is stored.
@@ -42,7 +42,7 @@ class GlobalHeap {
 
   const MetadataBytes& bytes_;
   std::map<std::uint64_t, Collection> collections_;
-  std::uint64_t objects_ = 0;  // Of all collections
+  std::uint64_t objects_ = 0;  // Of the collections that are listed
 };
 
 }  // namespace h5feed

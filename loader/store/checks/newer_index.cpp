@@ -101,6 +101,22 @@ std::string extensible_array_damage(const MetadataBytes& bytes, std::uint64_t ad
                      elements);
 }
 
+// libhdf5 writes such an index only for a dataset that cannot grow beyond its chunk, and takes that for each
+// of several chunks.
+std::string single_chunk_damage(const IndexedChunks& chunks) {
+  if (chunks.count <= 1) return {};
+  return fmt::format("the index of its chunks is one for a single chunk, for {} chunks of the dataset",
+                     chunks.count);
+}
+
+// The chunks of the dataset at its largest lie behind each other.
+std::string implicit_damage(const MetadataBytes& bytes, std::uint64_t address, const IndexedChunks& chunks) {
+  const std::uint64_t left = bytes.left(address);
+  if (left == 0 || chunks.count == 0 || chunks.decoded_bytes <= left / chunks.count) return {};
+  return fmt::format("its {} chunks of {} bytes from byte {} on go beyond the end of the file", chunks.count,
+                     chunks.decoded_bytes, address);
+}
+
 }  // namespace
 
 std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::byte> layout,
@@ -125,8 +141,12 @@ std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::
   const auto address = [&](std::size_t parameters) {
     return bytes.address_in(layout, kind_at + 1 + parameters);
   };
-  constexpr std::uint64_t kFixedArray = 3, kExtensibleArray = 4, kNewTree = 5;
+  constexpr std::uint64_t kSingle = 1, kImplicit = 2, kFixedArray = 3, kExtensibleArray = 4, kNewTree = 5;
   switch (number_in(layout, kind_at, 1)) {
+    case kSingle:
+      return single_chunk_damage(chunks);
+    case kImplicit:
+      return data.may_grow ? std::string() : implicit_damage(bytes, address(0), chunks);
     case kFixedArray:
       return fixed_array_damage(bytes, address(1), chunks);
     case kExtensibleArray:

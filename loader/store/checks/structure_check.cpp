@@ -18,6 +18,7 @@
 #include "store/checks/attribute_values.hpp"
 #include "store/checks/bounded_source.hpp"
 #include "store/checks/dense_storage.hpp"
+#include "store/checks/layout_message.hpp"
 #include "store/checks/link_message.hpp"
 #include "store/checks/message_bounds.hpp"
 #include "store/checks/newer_index.hpp"
@@ -48,18 +49,22 @@ struct SharedType {
 class Structure {
  public:
   Structure(const ByteSource& source, const Superblock& block)
-      : bytes_(source, block), open_for_swmr_(block.open_for_swmr) {
+      : bytes_(source, block),
+        open_for_swmr_(block.open_for_swmr),
+        closed_(!block.open_for_write),
+        in_several_parts_(!block.driver.empty() && !block.extension) {
     if (!block.extension) return;
     const ObjectHeader extension = read_object_header(bytes_, *block.extension);
     extension_damage_ = damage_of(extension, *block.extension);
+    in_several_parts_ = names_driver_of_parts(extension);
     has_shared_table_ = first_of(extension, HeaderMessage::shared_table).has_value();
     has_image_ = first_of(extension, HeaderMessage::image).has_value();
   }
 
   // Returns the damage of the superblock's extension, and from the root on that of headers and of the trees
-  // of groups.
+  // of groups. libhdf5 itself refuses one of several parts after it has read the extension.
   std::string groups(std::uint64_t root) const {
-    if (!extension_damage_.empty()) return extension_damage_;
+    if (!extension_damage_.empty() || in_several_parts_) return extension_damage_;
     if (bytes_.left(root) == 0)
       return fmt::format("its superblock puts the root group at byte {}, outside the file", root);
     std::vector<std::uint64_t> objects = {root};
@@ -109,8 +114,10 @@ class Structure {
     for (const HeaderMessage& message : header.messages) {
       if (message.type != HeaderMessage::layout) continue;
       if (std::string damage = index_of_layout(message.body, header); !damage.empty()) return damage;
+      if (closed_ && ends_beyond_file(bytes_, message.body))
+        return "its values go beyond the end of its file";
       // The last extent is the size of an element, from which libhdf5 computes the size of its buffers.
-      const std::vector<std::uint64_t> extents = chunk_extents(message.body);
+      const std::vector<std::uint64_t> extents = chunk_extents(bytes_, message.body);
       const std::uint64_t in_chunks = extents.empty() ? 0 : extents.back();
       const std::uint64_t in_type = value_bytes_of(bytes_, header);
       if (in_chunks != 0 && in_chunks < in_type) {
@@ -126,10 +133,20 @@ class Structure {
  private:
   std::string damage_of(const ObjectHeader& header, std::uint64_t address) const {
     if (header.hazardous) return header.damage;
+    const std::vector<std::uint64_t> headers = {address};
     for (const HeaderMessage& message : header.messages) {
-      if (std::string damage = damage_of(message, {address}); !damage.empty()) return damage;
+      if (std::string damage = damage_of(message, headers); !damage.empty()) return damage;
     }
     return {};
+  }
+
+  // Whether libhdf5 will find the name of a driver for files in several parts.
+  static bool names_driver_of_parts(const ObjectHeader& extension) {
+    constexpr std::size_t kNameAt = 1;
+    const std::optional<HeaderMessage> driver = first_of(extension, HeaderMessage::driver);
+    if (!driver || driver->body.size() < kNameAt) return false;
+    const Bytes name = Bytes(driver->body).subspan(kNameAt);
+    return begins_with(name, "NCSAfami") || begins_with(name, "NCSAmult");
   }
 
   // Returns the damage of a message of the last of these headers; each refers to the next for it.
@@ -142,7 +159,7 @@ class Structure {
     // libhdf5 refuses this itself in newer versions of the message; in the older ones it divides by the
     // extent.
     if (message.type == HeaderMessage::layout && number_in(message.body, 0, 1) < 3 &&
-        std::ranges::count(chunk_extents(message.body), 0) > 0) {
+        std::ranges::count(chunk_extents(bytes_, message.body), 0) > 0) {
       return fmt::format("the object header at byte {} describes chunks of which an extent is 0",
                          headers.back());
     }
@@ -217,9 +234,12 @@ class Structure {
       return fmt::format("the object header at byte {} refers to itself for a message", place->header);
     if (followed_.size() == kMostFollowed || !followed_.emplace(place->header, type).second) return {};
     headers.push_back(place->header);
-    const ObjectHeader header = read_object_header(bytes_, place->header);
-    if (header.hazardous) return header.damage;
-    const std::optional<HeaderMessage> message = first_of(header, type);
+    std::optional<HeaderMessage> message;
+    {  // The other messages are not kept, as the one may refer to the next header
+      const ObjectHeader header = read_object_header(bytes_, place->header);
+      if (header.hazardous) return header.damage;
+      message = first_of(header, type);
+    }
     return message ? damage_of(*message, headers) : "";
   }
 
@@ -270,31 +290,15 @@ class Structure {
     if (version != 4) return {};
     const std::optional<bool> filtered = has_filters(bytes_, header);
     if (!filtered) return {};
-    return newer_index_damage(bytes_, body,
-                              {.filtered = *filtered, .extents = largest_extents(bytes_, header)});
-  }
-
-  // Returns the extents of the chunks in a layout, the last of them being the size of an element; none for
-  // other layouts.
-  std::vector<std::uint64_t> chunk_extents(Bytes body) const {
-    constexpr std::uint64_t kChunked = 2;
-    const std::uint64_t version = number_in(body, 0, 1);
-    const bool old = version == 1 || version == 2;
-    if (version > 4 || number_in(body, old ? 2 : 1, 1) != kChunked) return {};
-    const auto width = static_cast<std::size_t>(version == 4 ? number_in(body, 4, 1) : 4);
-    const std::size_t first = version == 4 ? 5 : (old ? 8 : 3) + bytes_.address_bytes();
-    if (width == 0 || width > 8) return {};
-    std::vector<std::uint64_t> extents(static_cast<std::size_t>(number_in(body,
-                                                                          old            ? 1
-                                                                          : version == 3 ? 2
-                                                                                         : 3,
-                                                                          1)));
-    for (std::size_t i = 0; i < extents.size(); ++i) extents[i] = number_in(body, first + i * width, width);
-    return extents;
+    return newer_index_damage(
+        bytes_, body,
+        {.filtered = *filtered, .extents = largest_extents(bytes_, header), .may_grow = open_for_swmr_});
   }
 
   const MetadataBytes bytes_;
   const bool open_for_swmr_;
+  const bool closed_;  // No writer has marked the file as open
+  bool in_several_parts_ = false;
   std::string extension_damage_;
   bool has_shared_table_ = false;
   bool has_image_ = false;
@@ -310,32 +314,21 @@ bool truncated(const ByteSource& source, const Superblock& block) {
   return source.size() < block.end_of_file + (block.user_block_bytes - block.base_address);
 }
 
-// Whether libhdf5 will find the name of a driver for files in several parts.
-bool in_several_parts(const ByteSource& source, const Superblock& block) {
-  if (block.driver.empty() || !block.extension) return !block.driver.empty();
-  constexpr std::size_t kNameAt = 1;
-  const ObjectHeader extension = read_object_header(MetadataBytes(source, block), *block.extension);
-  const std::optional<HeaderMessage> driver = first_of(extension, HeaderMessage::driver);
-  if (!driver || driver->body.size() < kNameAt) return false;
-  const Bytes name = Bytes(driver->body).subspan(kNameAt);
-  return begins_with(name, "NCSAfami") || begins_with(name, "NCSAmult");
-}
-
 // Returns what `examine(structure)` finds; nothing in a file with a metadata cache image.
 template <typename Examine>
-std::string find_damage(const ByteSource& source, const Superblock& block, const Examine& examine) {
+std::string find_damage(const BoundedSource& bounded, const Superblock& block, const Examine& examine) {
   // A header may look damaged for a moment while a SWMR writer changes it.
   const int attempts = block.open_for_swmr ? 20 : 1;
   std::string damage;
   for (int i = 0; i < attempts; ++i) {
-    const BoundedSource bounded(source);
     try {
       // Another one for each attempt, because it remembers what it has examined.
       const Structure structure(bounded, block);
       if (structure.has_image()) return {};
       damage = examine(structure);
     } catch (const BoundedSource::Exhausted& exhausted) {
-      damage = exhausted.what();
+      // The bound is one for all attempts.
+      return damage.empty() ? exhausted.what() : damage;
     }
     if (damage.empty()) break;
   }
@@ -347,29 +340,34 @@ std::string find_damage(const ByteSource& source, const Superblock& block, const
 std::string_view why_not_examined(const ByteSource& source) {
   if (has_wide_numbers(source)) return "it has addresses or lengths of 16 or 32 bytes";
   const std::optional<Superblock> block = read_superblock(source);
-  return block && Structure(source, *block).has_image() ? "it has a metadata cache image" : "";
+  try {
+    const BoundedSource bounded(source, true);
+    return block && Structure(bounded, *block).has_image() ? "it has a metadata cache image" : "";
+  } catch (const BoundedSource::Exhausted&) {
+    return "the extension of its superblock leads to the same bytes again and again";
+  }
 }
 
 std::string structure_damage(const ByteSource& source) {
   const std::optional<Superblock> block = read_superblock(source);
-  // libhdf5 itself refuses a file that is truncated, or one of several parts, without reading more of it. It
-  // does not ask for the size of a file with a SWMR writer.
-  if (!block || in_several_parts(source, *block) || (truncated(source, *block) && !block->open_for_swmr))
-    return {};
-  return find_damage(source, *block,
+  // libhdf5 itself refuses a file that is truncated without reading more of it. It does not ask for the size
+  // of a file with a SWMR writer.
+  if (!block || (truncated(source, *block) && !block->open_for_swmr)) return {};
+  return find_damage(BoundedSource(source, true), *block,
                      [&](const Structure& structure) { return structure.groups(block->root_header); });
 }
 
 std::string header_damage(const ByteSource& source, std::uint64_t address) {
   const std::optional<Superblock> block = read_superblock(source);
   if (!block) return {};
-  return find_damage(source, *block, [&](const Structure& structure) { return structure.header(address); });
+  return find_damage(BoundedSource(source), *block,
+                     [&](const Structure& structure) { return structure.header(address); });
 }
 
 std::string chunk_tree_damage(const ByteSource& source, std::uint64_t address) {
   const std::optional<Superblock> block = read_superblock(source);
   if (!block) return {};
-  return find_damage(source, *block,
+  return find_damage(BoundedSource(source), *block,
                      [&](const Structure& structure) { return structure.chunk_index(address); });
 }
 

@@ -146,11 +146,17 @@ std::string unsupported_szip(const FilterSpec& filter) {
   return SzipParams::from(filter.params) ? "" : foreign_parameters(filter);
 }
 
+// libaec does not check all of them, and returns values of memory that it has not written.
+std::string szip_contradicted_by(const FilterSpec& filter, const DatasetInfo&) {
+  return SzipParams::from(filter.params) ? "" : foreign_parameters(filter);
+}
+
 }  // namespace
 
 extern constinit const FilterEntry szip_filter = {.id = filter_id::kSzip,
                                                   .name = "szip",
                                                   .unsupported = unsupported_szip,
+                                                  .contradiction = szip_contradicted_by,
                                                   .decode = decode_szip,
                                                   .encoded_size = compressed_size,
                                                   .decode_memory = szip_memory};

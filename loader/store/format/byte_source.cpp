@@ -30,8 +30,11 @@ constexpr std::size_t kMaxBuffers = 64;
 
 class FileSource final : public ByteSource {
  public:
-  FileSource(std::string name, FileDescriptor fd, std::uint64_t size)
-      : name_(std::move(name)), fd_(std::move(fd)), size_(size) {}
+  FileSource(std::string name, FileDescriptor fd, const struct stat& status)
+      : name_(std::move(name)),
+        fd_(std::move(fd)),
+        size_(static_cast<std::uint64_t>(status.st_size)),
+        stored_bytes_(stored(status)) {}
 
   void read(std::uint64_t offset, std::span<std::byte> out) const override {
     for (std::size_t done = 0; done < out.size();) {
@@ -82,8 +85,17 @@ class FileSource final : public ByteSource {
   }
 
   std::uint64_t size() const noexcept override { return size_; }
+  std::uint64_t stored_bytes() const noexcept override { return stored_bytes_; }
 
  private:
+  // Some file systems count no blocks.
+  static std::uint64_t stored(const struct stat& status) noexcept {
+    constexpr std::uint64_t kBlockBytes = 512;  // Whatever the blocks of the file system are
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    const auto blocks = static_cast<std::uint64_t>(status.st_blocks);
+    return blocks == 0 ? size : std::min(size, blocks * kBlockBytes);
+  }
+
   // Returns the bytes that a system call has read; 0 if it was interrupted.
   std::size_t bytes_of(ssize_t got, std::uint64_t offset, std::size_t want) const {
     if (got > 0) return static_cast<std::size_t>(got);
@@ -104,6 +116,7 @@ class FileSource final : public ByteSource {
   const std::string name_;
   const FileDescriptor fd_;
   const std::uint64_t size_;
+  const std::uint64_t stored_bytes_;
 };
 
 std::string reason_not_opened(int error) {
@@ -151,7 +164,7 @@ std::shared_ptr<const ByteSource> open_source(const std::filesystem::path& path,
     throw FileError(
         fmt::format("{}: the file was replaced or cut short since it was opened; open it again", name));
   }
-  return make_retrying(std::make_shared<FileSource>(name, std::move(fd), now.bytes));
+  return make_retrying(std::make_shared<FileSource>(name, std::move(fd), status));
 }
 
 }  // namespace

@@ -41,6 +41,10 @@ class ByteSource {
 
   /// Returns the size in bytes when the source was opened.
   virtual std::uint64_t size() const noexcept = 0;
+
+  /// Returns how many bytes of storage the source took when it was opened, without the holes of a sparse
+  /// file, at most its size; the size if unknown.
+  virtual std::uint64_t stored_bytes() const noexcept { return size(); }
 };
 
 /// Opens a local regular file for pread(2). Does not wait for the writer of a named pipe. Reads that fail for

@@ -15,6 +15,7 @@ namespace h5feed {
 namespace {
 
 constexpr std::uint64_t kMostHeaderBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostMessages = std::uint64_t{1} << 18;
 // Prefix and messages of most objects.
 constexpr std::size_t kFirstRead = 512;
 
@@ -37,6 +38,9 @@ bool can_be_shared(unsigned type) noexcept {
       return false;
   }
 }
+
+// Empty places in a header, and messages of unknown types, need not be kept.
+bool looked_at(unsigned type) noexcept { return type != 0 && type <= HeaderMessage::image; }
 
 class HeaderWalk {
  public:
@@ -115,10 +119,18 @@ class HeaderWalk {
                false);
         return;
       }
-      read.body.assign(message.begin() + static_cast<std::ptrdiff_t>(head),
-                       message.begin() + static_cast<std::ptrdiff_t>(head + size));
       at += head + size;
-      if (read.type == HeaderMessage::continuation) follow(read.body);
+      if (++count_ > kMostMessages) {
+        damage(fmt::format("the object header at byte {} has more than {} messages, which h5feed does not "
+                           "examine",
+                           address_, kMostMessages),
+               true);
+        return;
+      }
+      if (!looked_at(read.type)) continue;
+      const std::span<const std::byte> body = message.subspan(head, size);
+      read.body.assign(body.begin(), body.end());
+      if (read.type == HeaderMessage::continuation) follow(body);
       header_.messages.push_back(std::move(read));
     }
   }
@@ -154,6 +166,7 @@ class HeaderWalk {
   std::deque<Run> pending_;
   std::set<std::uint64_t> runs_;
   std::uint64_t total_ = 0;
+  std::uint64_t count_ = 0;  // Of messages, also those that are not kept
   ObjectHeader header_;
 };
 

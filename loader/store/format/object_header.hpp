@@ -77,7 +77,7 @@ struct HeaderMessage {
     driver = 20,
     attribute_info = 21,
     references = 22,
-    image = 24
+    image = 24  // The last one
   };
 
   unsigned type = 0;
@@ -89,7 +89,7 @@ struct HeaderMessage {
 
 /// The messages of one object header.
 struct ObjectHeader {
-  std::vector<HeaderMessage> messages;
+  std::vector<HeaderMessage> messages;  ///< Those of the types that h5feed looks at
   /// Describes the damage: "the object header at byte 96 …"; empty for an intact header. `messages` ends
   /// before the damage.
   std::string damage;
@@ -97,7 +97,8 @@ struct ObjectHeader {
   bool hazardous = false;
 };
 
-/// Reads the object header at `address`. One of more than 64 MiB counts as damaged and hazardous. Returns no
+/// Reads the object header at `address`. One of more than 64 MiB, or with more than 2^18 messages, counts as
+/// damaged and hazardous: libhdf5 writes 65,535 attributes and as many links into one at most. Returns no
 /// messages if there is no header: libhdf5 may have it in memory, if this process writes the file, and else
 /// says so. Throws FileError if the source cannot be read.
 ObjectHeader read_object_header(const MetadataBytes& bytes, std::uint64_t address);

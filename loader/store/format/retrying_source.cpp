@@ -29,6 +29,7 @@ class RetryingSource final : public ByteSource {
   }
   bool resident(std::uint64_t offset) const noexcept override { return source_->resident(offset); }
   std::uint64_t size() const noexcept override { return source_->size(); }
+  std::uint64_t stored_bytes() const noexcept override { return source_->stored_bytes(); }
 
  private:
   template <typename Read>

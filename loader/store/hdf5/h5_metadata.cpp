@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -22,6 +23,13 @@ namespace {
 // Checks numbers from the file that libhdf5 does not verify. Throws FileError if two of them contradict each
 // other, DatasetError if h5feed cannot count the bytes. The shapes are those of the file.
 void check_numbers(const DatasetInfo& info, std::size_t element_bytes) {
+  // The places of chunks in an index follow from the maxima.
+  for (std::size_t d = 0; d < info.shape.size(); ++d) {
+    if (info.shape[d] <= info.max_shape[d]) continue;
+    throw FileError(fmt::format("{}:{}: its shape has {} elements in dimension {}, its largest shape {}; {}",
+                                info.file, short_path(info.path), info.shape[d], d, info.max_shape[d],
+                                kRestore));
+  }
   if (info.layout == StorageLayout::chunked) {
     check_chunk_rank(info.file, info.path, info.chunk_shape.size(), info.shape.size());
     if (std::ranges::find(info.chunk_shape, 0U) != info.chunk_shape.end()) {
@@ -106,11 +114,21 @@ std::string index_name(H5D_chunk_index_t index) {
   }
 }
 
+// libhdf5 takes the single chunk for each of several.
+void check_single_chunk(const DatasetInfo& info) {
+  if (std::ranges::equal(info.shape, info.chunk_shape, std::less_equal<>())) return;
+  throw FileError(fmt::format("{}:{}: its shape is {}, and its chunk index one for a single chunk of {}; {}",
+                              info.file, short_path(info.path), format_shape(info.shape),
+                              format_shape(info.chunk_shape), kRestore));
+}
+
+// Throws FileError if the kind of the index contradicts the shape.
 void read_stored_size(const H5::DataSet& dataset, DatasetInfo& info) {
   H5D_chunk_index_t index = H5D_CHUNK_IDX_BTREE;
   const bool known =
       info.layout == StorageLayout::chunked && H5Dget_chunk_index_type(dataset.getId(), &index) >= 0;
   if (known) info.index_kind = index_name(index);
+  if (known && index == H5D_CHUNK_IDX_SINGLE) check_single_chunk(info);
   if (known && index == H5D_CHUNK_IDX_NONE) {
     // An implicit index has all chunks, all of one size. libhdf5 would visit each to count them, which takes
     // forever if the shape is damaged.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/byte_units.hpp"
@@ -23,6 +24,7 @@ std::vector<std::string> fixed_strings(const H5::DataSet& dataset, const H5::Str
   if (!text.empty()) dataset.read(text.data(), type);
   const bool by_spaces = type.getStrpad() == H5T_STR_SPACEPAD;
   std::vector<std::string> strings;
+  strings.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const char* const begin = text.data() + i * bytes;
     std::string one(begin, strnlen(begin, bytes));
@@ -37,6 +39,7 @@ std::vector<std::string> variable_strings(const H5::DataSet& dataset, const H5::
   std::vector<char*> texts(count, nullptr);
   if (count > 0) dataset.read(texts.data(), type);
   std::vector<std::string> strings;
+  strings.reserve(count);
   for (const char* const text : texts) strings.emplace_back(text == nullptr ? "" : text);
   if (count > 0) H5Dvlen_reclaim(type.getId(), dataset.getSpace().getId(), H5P_DEFAULT, texts.data());
   return strings;
@@ -63,7 +66,8 @@ std::optional<std::vector<std::string>> read_text_list(const H5File& file, const
     if (extent.null || extent.shape.size() != 1) return std::nullopt;
     const H5::StrType type = dataset.getStrType();
     const bool variable = type.isVariableStr();
-    const std::uint64_t bytes = variable ? sizeof(char*) : type.getSize();
+    // In memory a text takes more than the pointer or the few bytes that are read.
+    const std::uint64_t bytes = std::max<std::uint64_t>(sizeof(std::string), variable ? 0 : type.getSize());
     if (extent.shape.front() > kMostTextBytes / bytes) {
       throw DatasetError(fmt::format("{}:{}: a list of {} strings is too long; name another dataset",
                                      file_name, short_path(path), format_count(extent.shape.front())));

@@ -17,8 +17,8 @@ inline constexpr std::uint64_t kMostTextBytes = 256 * kMiB;
 
 /// Returns the strings of a dataset (N) of strings of fixed or variable length, without what pads them;
 /// nullopt if the dataset holds anything else. `option` is the option by which the user names the dataset.
-/// Blocks on the HDF5 mutex. Throws DatasetError if there is no such dataset, or its strings take more than
-/// 256 MiB; FileError if libhdf5 cannot read it.
+/// Blocks on the HDF5 mutex. Throws DatasetError if there is no such dataset, or its strings, each of which
+/// takes some 32 bytes at least, take more than 256 MiB; FileError if libhdf5 cannot read it.
 std::optional<std::vector<std::string>> read_text_list(const H5File& file, const std::string& name,
                                                        const PathOption& option);
 

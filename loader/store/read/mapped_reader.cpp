@@ -312,7 +312,8 @@ bool dimensions_correspond(const Selection& to, const Selection& from) {
 
 std::shared_ptr<const ChunkReader> make_mapped_reader(DatasetInfo info, std::uint64_t rows_per_chunk,
                                                       std::vector<SourceMapping> mappings) {
-  std::vector<std::uint64_t> chunk_shape = info.shape;
+  std::vector<std::uint64_t> chunk_shape;
+  for (const std::uint64_t extent : info.shape) chunk_shape.push_back(std::max<std::uint64_t>(extent, 1));
   chunk_shape.front() = rows_per_chunk;
   return std::make_shared<const MappedReader>(std::move(info), std::move(chunk_shape), std::move(mappings));
 }

@@ -157,6 +157,7 @@ JoinedPart put_together(const DatasetInfo& info, std::vector<SourceMapping>& map
 
 RowParts parts_of_rows(const DatasetInfo& info, std::vector<SourceMapping> mappings) {
   RowParts rows;
+  if (info.row_elements() == 0) mappings.clear();  // No source has elements of such rows
   for (const RowGroup& group : grouped(info.rows(), mappings)) {
     JoinedPart part;
     if (group.mappings.size() == 1) part = as_whole_rows(info, mappings[group.mappings.front()]);

@@ -167,6 +167,17 @@ TEST_F(Virtual, in_a_list_of_files_goes_on_in_the_next) {
             "");
 }
 
+TEST_F(Virtual, of_a_shape_without_elements_holds_no_samples) {
+  const std::vector<Extent> shapes = {{10, 0}, {10, 0, 3}, {10, 3, 0}, {1, 0}};
+  for (const Extent& shape : shapes) {
+    source("a.h5", {shape.begin(), shape.end()});
+    make("v.h5", shape, {{"a.h5", "x", Extent(shape.size(), 0), shape, shape, {}, {}}});
+    EXPECT_THAT(refusal("v.h5"), testing::EndsWith(" u8) holds no samples"));
+    EXPECT_EQ(read_without_pool("v.h5").size(), 0U);
+  }
+  EXPECT_EQ(refusal("v.h5"), "v.h5:/x (1×0 u8) holds no samples");
+}
+
 TEST_F(Virtual, of_another_type_or_shape_goes_through_libhdf5) {
   source("a.h5", {6, 4});
   make("wide.h5", {6, 4}, {{"a.h5", "x", {0, 0}, {6, 4}, {6, 4}, {}, {}}}, H5T_STD_U16LE);

@@ -4,8 +4,12 @@
 #include <hdf5.h>
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "support/files/bytes.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/damage.hpp"
 #include "support/files/filter_decoding.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
@@ -195,6 +199,27 @@ TEST(Szip, decodes_what_libhdf5_writes) {
         }
       }
     }
+  }
+}
+
+// libaec returns other values in each run over some of them.
+TEST_F(StoreChunkReader, refuses_szip_parameters_that_no_encoder_writes) {
+  const struct {
+    std::size_t place;
+    unsigned value;
+  } damages[] = {{1, 2'097'160}, {1, 9}, {1, 0}, {2, 25}, {3, 5000}, {3, 4}};
+  for (const auto& damage : damages) {
+    SCOPED_TRACE(damage.value);
+    write({.path = "images",
+           .shape = {64, 8},
+           .chunk = {32, 8},
+           .filters = {{.id = filter_id::kSzip, .params = {H5_SZIP_NN_OPTION_MASK, 8}}}});
+    const std::vector<unsigned> params = open()->info().filters.at(0).params;
+    damage_params(path(), params, damage.place, damage.value);
+    const std::string message = open_message();
+    EXPECT_EQ(message.find("train.h5:/images: filter 4 (szip) has parameters ("), 0U) << message;
+    EXPECT_TRUE(message.ends_with(") that its encoder does not write; restore the file from a good copy"))
+        << message;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "store/format/byte_order.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/hdf5/text_list.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
@@ -33,6 +34,17 @@ class StoreFile : public testing::Test {
 
   TempDir dir_;
 };
+
+// The texts take 32 bytes each, however short they are.
+TEST_F(StoreFile, refuses_a_list_of_texts_that_would_take_much_memory) {
+  {
+    H5TestFile file(path());
+    file.create({.path = "only", .file_type = H5T_C_S1, .shape = {20'000'000}});
+  }
+  const auto file = H5File::open(path());
+  EXPECT_EQ(refusal_in<DatasetError>(dir_.path(), [&] { read_text_list(*file, "only", {}); }),
+            "train.h5:/only: a list of 20,000,000 strings is too long; name another dataset");
+}
 
 TEST_F(StoreFile, says_that_a_file_is_missing) {
   EXPECT_EQ(open_message(), "train.h5: no such file; check the path");
