@@ -25,6 +25,7 @@ struct ImageSet {
 struct ImageSets {
   std::vector<ImageSet> sets;
   std::vector<std::string> class_names;  ///< names of labels 0, 1, …; empty if the list gives numbers
+  std::vector<double> label_values;      ///< what labels 0, 1, … stand for, if the list gives fractions
   std::uint64_t ignored = 0;             ///< files in the folders that do not have an image's extension
 };
 
@@ -43,9 +44,9 @@ void check_image_sources(const std::vector<std::string>& folders, const std::vec
 ImageSets list_class_folders(const std::vector<std::string>& folders);
 
 /// Reads CSV files (RFC 4180) of path,label or path,label,group, given as FILE or GROUP=FILE, with or without
-/// a header line. Paths are relative to the folder of the CSV file. If all labels are whole numbers from 0
-/// on, they are kept; otherwise they are names, numbered in alphabetical order. Throws FileError that names
-/// the line.
+/// a header line and a UTF-8 byte order mark. Paths are relative to the folder of the CSV file. Labels that
+/// are numbers are kept; names are numbered in alphabetical order, over all files together. Throws FileError
+/// that names the line: no path or label, labels of both kinds.
 ImageSets list_csv(const std::vector<std::string>& files);
 
 /// Splits "train=DIR" into {"train", "DIR"}; the name is empty if none is given.

@@ -164,10 +164,13 @@ ImageTarget image_target(const PackArguments& arguments) {
   return target;
 }
 
+// `labels`: numbers, or indices of `sets.label_values`.
 void write_labels(NewFile& file, const std::string& path, const std::vector<std::int64_t>& labels,
-                  const std::vector<std::string>& class_names, Progress& progress) {
-  const std::int64_t largest = *std::max_element(labels.begin(), labels.end());
-  NewDataset dataset{.path = path, .dtype = largest < 256 ? DType::u8 : DType::i64, .shape = {labels.size()}};
+                  const ImageSets& sets, Progress& progress) {
+  const auto [smallest, largest] = std::ranges::minmax(labels);
+  const bool fractions = !sets.label_values.empty();
+  const DType integers = smallest >= 0 && largest < 256 ? DType::u8 : DType::i64;
+  NewDataset dataset{.path = path, .dtype = fractions ? DType::f64 : integers, .shape = {labels.size()}};
   dataset.chunk_shape = {automatic_chunk_rows(labels.size(), size_of(dataset.dtype))};
   dataset.filters = filters_for("", true, dataset.dtype);
   file.write(
@@ -177,13 +180,16 @@ void write_labels(NewFile& file, const std::string& path, const std::vector<std:
           const std::int64_t label = labels[first + i];
           if (dataset.dtype == DType::u8) {
             out[static_cast<std::size_t>(i)] = static_cast<std::byte>(label);
+          } else if (fractions) {
+            const double value = sets.label_values[static_cast<std::size_t>(label)];
+            std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
           } else {
             std::memcpy(out.data() + i * sizeof label, &label, sizeof label);
           }
         }
       },
       progress);
-  if (!class_names.empty()) file.describe(path, {class_names_attribute(class_names)});
+  if (!sets.class_names.empty()) file.describe(path, {class_names_attribute(sets.class_names)});
 }
 
 void list_skipped(const std::vector<SkippedImage>& skipped) {
@@ -252,8 +258,7 @@ std::string pack_image_sets(const PackArguments& arguments) {
       PackedImages packed = write_images(file, sets.sets[i], targets[i], progress);
       skipped.insert(skipped.end(), packed.skipped.begin(), packed.skipped.end());
       Progress quiet("", ProgressUnit::bytes, 0);
-      write_labels(file, group_path("--images", sets.sets[i].group) + "/labels", packed.labels,
-                   sets.class_names, quiet);
+      write_labels(file, group_path("--images", sets.sets[i].group) + "/labels", packed.labels, sets, quiet);
     }
   }
   list_skipped(skipped);
@@ -301,6 +306,10 @@ train and test. Classes are numbered in the order of their names, which /labels 
 class_names. Pixels of 8 bits get the attributes mean, std, min and max of each channel, in the unit of the
 stored values: options.normalize takes them with .scale = 1. --store bytes keeps JPEG and other files as they
 are, as rows of variable length.
+
+Labels of a CSV file that are all numbers are stored as they are: integers as uint8 if all are from 0 to 255,
+else as int64, and fractions as float64. Names are numbered in alphabetical order, with class_names. Numbers
+and names do not mix. Spaces around labels are ignored.
 
 A bad image (missing, truncated, not an image) ends the work; with --on-error skip it is listed and left out.
 
