@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "tools/pack/space.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
+#include "tools/program/interrupt.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
@@ -217,13 +219,27 @@ ImageTarget target_for(const ImageSet& set, const ImageTarget& common, const Pac
   return target;
 }
 
+// Asks only if the output exists: there may be millions of images.
+void refuse_image_as_output(const ImageSets& sets, const std::string& out) {
+  std::error_code error;
+  if (!std::filesystem::exists(out, error)) return;
+  for (const ImageSet& set : sets.sets) {
+    for (const ImageItem& item : set.items) {
+      check_interrupted();
+      refuse_output(item.file, out);
+    }
+  }
+}
+
 std::string pack_image_sets(const PackArguments& arguments) {
   const auto start = Clock::now();
   // Before the options: a source that cannot be read makes them meaningless.
   check_image_sources(arguments.images, arguments.csv);
+  for (const std::string& list : arguments.csv) refuse_output(split_name(list).second, arguments.out);
   const ImageTarget target = image_target(arguments);
   const ImageSets sets =
       arguments.csv.empty() ? list_class_folders(arguments.images) : list_csv(arguments.csv);
+  refuse_image_as_output(sets, arguments.out);
   if (!target.store_bytes) use_one_thread_an_image();
   std::uint64_t images = 0;
   std::vector<ImageTarget> targets;

@@ -34,6 +34,11 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
+std::string file_text(const std::filesystem::path& path) {
+  const std::vector<std::byte> bytes = file_bytes(path);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 // Lists one image per label, in lines that have only path and label.
 cli::ImageSets sets_of(const std::vector<std::string>& labels) {
   const TempDir dir;
@@ -138,6 +143,25 @@ TEST(PackList, stores_numbers_as_they_are) {
   ASSERT_EQ(parts.size(), 2 * sizeof(double));
   std::memcpy(values.data(), parts.data(), parts.size());
   EXPECT_THAT(values, ElementsAre(1.5, -2));
+}
+
+TEST(PackList, does_not_write_over_its_own_input) {
+  const TempDir dir;
+  write_text(dir / "photos/a/x.ppm", kPixel);
+  write_text(dir / "list.csv", "photos/a/x.ppm,0\n");
+  std::filesystem::create_symlink("photos/a/x.ppm", dir / "link.h5");
+  const auto refused = [&](const std::string& out, const std::string& option, const std::string& source) {
+    const ProgramResult result =
+        run_program(dir.path(), {"pack", out, option, source, "--store", "bytes", "--force"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.err, out + " is both input and output; choose another name for the output\n");
+  };
+  refused("photos/a/x.ppm", "--images", "train=photos");
+  refused("link.h5", "--images", "photos");
+  refused("photos/a/x.ppm", "--csv", "list.csv");
+  refused("./list.csv", "--csv", "train=list.csv");
+  EXPECT_EQ(file_text(dir / "photos/a/x.ppm"), kPixel);
+  EXPECT_EQ(file_text(dir / "list.csv"), "photos/a/x.ppm,0\n");
 }
 
 }  // namespace
