@@ -150,6 +150,12 @@ void check_folder(const std::string& folder) {
   refuse_folder(folder, fs::exists(folder, error) ? "it is not a folder" : "there is no such folder");
 }
 
+// Returns whether it is a link to a file or folder that is not there, or that cannot be looked at.
+bool leads_nowhere(const fs::directory_entry& entry) {
+  std::error_code error;
+  return entry.is_symlink(error) && !entry.exists(error);
+}
+
 }  // namespace
 
 std::pair<std::string, std::string> split_name(const std::string& argument) {
@@ -191,12 +197,17 @@ ImageSets list_class_folders(const std::vector<std::string>& folders) {
     check_folder(folder);
     const std::size_t before = found.size();
     for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-      if (!entry.is_directory()) continue;
       const std::string class_name = entry.path().filename().string();
+      if (leads_nowhere(entry) && !image_name(entry.path())) {
+        found.push_back({group, class_name, entry.path()});  // a class that is not fetched yet
+        continue;
+      }
+      std::error_code error;
+      if (!entry.is_directory(error)) continue;
       for (const fs::directory_entry& file :
            fs::recursive_directory_iterator(entry.path(), fs::directory_options::follow_directory_symlink)) {
         check_interrupted();
-        if (!file.is_regular_file()) continue;
+        if (file.is_directory(error)) continue;
         if (!image_name(file.path())) {
           ++sets.ignored;
           continue;

@@ -40,7 +40,9 @@ void check_image_sources(const std::vector<std::string>& folders, const std::vec
 
 /// Lists folders that hold one folder per class, given as DIR or GROUP=DIR; images may be nested deeper.
 /// Classes are numbered in the order of their names, over all folders together; images are in the order of
-/// their paths. Throws FileError (no such folder, no image) and OptionError.
+/// their paths. What has an image's name and is no regular file is listed too, and so is a link in the place
+/// of a class that leads nowhere: reading it says what is wrong. Throws FileError (no such folder, no image)
+/// and OptionError.
 ImageSets list_class_folders(const std::vector<std::string>& folders);
 
 /// Reads CSV files (RFC 4180) of path,label or path,label,group, given as FILE or GROUP=FILE, with or without

@@ -327,7 +327,8 @@ Labels of a CSV file that are all numbers are stored as they are: integers as ui
 else as int64, and fractions as float64. Names are numbered in alphabetical order, with class_names. Numbers
 and names do not mix. Spaces around labels are ignored.
 
-A bad image (missing, truncated, not an image) ends the work; with --on-error skip it is listed and left out.
+A bad image (missing, a link that leads nowhere, truncated, not an image) ends the work; with --on-error skip
+it is listed and left out.
 
 Examples:
   h5feed pack train.h5 --images photos --size 224x224

@@ -164,5 +164,45 @@ TEST(PackList, does_not_write_over_its_own_input) {
   EXPECT_EQ(file_text(dir / "list.csv"), "photos/a/x.ppm,0\n");
 }
 
+TEST(PackList, takes_links_that_lead_nowhere_and_special_files_for_bad_images) {
+  const TempDir dir;
+  write_text(dir / "photos/a/x.ppm", kPixel);
+  write_text(dir / "photos/b/y.ppm", kPixel);
+  write_text(dir / "photos/b/notes.txt", "no image");
+  const std::vector<std::string> good = {"pack", "good.h5", "--images", "photos", "--store", "bytes"};
+  ASSERT_EQ(run_program(dir.path(), good).exit_code, 0);
+  const auto expect_bad = [&](const std::string& name, const std::string& problem) {
+    std::vector<std::string> arguments = {"pack", "p.h5", "--images", "photos", "--store", "bytes"};
+    const ProgramResult failed = run_program(dir.path(), arguments);
+    EXPECT_EQ(failed.exit_code, 1);
+    EXPECT_THAT(failed.err,
+                HasSubstr("photos/" + name + " " + problem +
+                          "; repair or remove it, or leave bad images out with --on-error skip\n"));
+    arguments.insert(arguments.end(), {"--on-error", "skip", "--json", "--force"});
+    const ProgramResult skipped = run_program(dir.path(), arguments);
+    ASSERT_EQ(skipped.exit_code, 0) << skipped.err;
+    const auto json = nlohmann::json::parse(skipped.out);
+    ASSERT_EQ(json["skipped"].size(), 1U);
+    EXPECT_EQ(json["skipped"][0]["file"], "photos/" + name);
+    EXPECT_EQ(json["skipped"][0]["reason"], problem);
+    EXPECT_EQ(read_through_libhdf5(dir / "p.h5", "labels"), read_through_libhdf5(dir / "good.h5", "labels"));
+    std::filesystem::remove(dir / "p.h5");
+    std::filesystem::remove(dir / "photos" / name);
+  };
+  const auto link = [&](const std::string& target, const std::string& name) {
+    std::filesystem::create_symlink(target, dir / "photos" / name);
+  };
+  link("not-fetched", "a/w.jpg");
+  expect_bad("a/w.jpg", "cannot be opened (No such file or directory)");
+  link("self.png", "a/self.png");
+  expect_bad("a/self.png", "cannot be opened (Too many levels of symbolic links)");
+  link("/dev/zero", "b/zero.png");
+  expect_bad("b/zero.png", "is not a regular file");
+  ASSERT_EQ(::mkfifo((dir / "photos/b/pipe.jpg").c_str(), 0600), 0);
+  expect_bad("b/pipe.jpg", "is not a regular file");
+  link("not-fetched", "aa");
+  expect_bad("aa", "cannot be opened (No such file or directory)");
+}
+
 }  // namespace
 }  // namespace h5feed::test
