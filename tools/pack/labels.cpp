@@ -25,9 +25,15 @@ struct Parsed {
   double value = 0;
 };
 
+// The first bytes of a label, for a message.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 60;
+  return text.size() <= kMost ? std::string(text) : fmt::format("{}...", text.substr(0, kMost));
+}
+
 [[noreturn]] void refuse_label(const LabelText& label, std::string_view problem) {
-  throw FileError(
-      fmt::format("{}: line {} has the label \"{}\", {}", label.list, label.line, label.text, problem));
+  throw FileError(fmt::format("{}: line {} has the label \"{}\", {}", label.list, label.line,
+                              shown(label.text), problem));
 }
 
 // Parses a number that fills the whole text. "nan" and "inf" are names.
@@ -59,7 +65,7 @@ Parsed parse(const LabelText& label) {
   throw FileError(
       fmt::format("{}: line {} has the label \"{}\", a number, and {}line {} has \"{}\", which is no number; "
                   "give numbers in all lines, or names in all{}",
-                  number.list, number.line, number.text, other, text.line, text.text, header));
+                  number.list, number.line, shown(number.text), other, text.line, shown(text.text), header));
 }
 
 Labels named(std::span<const LabelText> texts) {

@@ -96,6 +96,7 @@ TEST(PackList, refuses_numbers_among_names_and_numbers_that_do_not_fit) {
               EndsWith("line 2 has the label \"99999999999999999999\", which does not fit an integer of 64 "
                        "bits; give smaller numbers"));
   EXPECT_THAT(refusal({"0.5", "9007199254740993"}), HasSubstr("line 2 has the label \"9007199254740993\""));
+  EXPECT_THAT(refusal({"1", std::string(1000, 'x')}), HasSubstr("\"" + std::string(60, 'x') + "...\""));
   EXPECT_THAT(refusal({"1e999"}), HasSubstr("line 1 has the label \"1e999\""));
   EXPECT_THAT(refusal({"1", "  "}), EndsWith("line 2 has no path and label; give lines of path,label"));
   EXPECT_THAT(refusal({"\"two\nlines\"", "7"}), HasSubstr("line 3 has the label \"7\""));
