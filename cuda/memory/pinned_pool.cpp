@@ -14,6 +14,7 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/mutex.hpp"
+#include "batch/fork_generation.hpp"
 #include "cuda/runtime/handles.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -122,6 +123,7 @@ struct PinnedPool::State {
   std::byte* add_slot() H5FEED_REQUIRES(mutex);
 
   const Settings settings;
+  const std::uint64_t generation = fork_generation();
   PinnedArena arena;
   mutable Mutex mutex;
   CondVar returned;
@@ -139,6 +141,7 @@ class PinnedPool::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
+    if (state_->generation != fork_generation()) return;  // the slot stays leased in a child of the process
     const MutexLock lock(state_->mutex);
     const auto slot = state_->find(data_);
     if (slot->state == SlotState::leased_copied) {

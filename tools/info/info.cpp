@@ -253,13 +253,7 @@ std::vector<DatasetEntry> listed_of(const std::vector<Entry>& entries) {
 
 int info(const InfoArguments& arguments) {
   check_export_places(arguments.output, arguments.file);
-  if (arguments.stats.write_attributes && !arguments.stats.stats) {
-    throw OptionError("--write-attributes stores what --stats finds; add --stats");
-  }
-  if (!arguments.stats.jobs.empty() && !arguments.stats.stats) {
-    throw OptionError("--jobs counts the threads of --stats; add --stats, or leave it out");
-  }
-  parse_layout("--input-layout", arguments.stats.input_layout);
+  check_stats_options(arguments.stats);
   auto file = open_isolated(arguments.file);
   if (arguments.stats.write_attributes) {
     // Checks before the long pass whether the file can be written. A disk that fills up during the write
@@ -350,7 +344,7 @@ int info(const InfoArguments& arguments) {
     // No reader may have the file open while it is written.
     entries.clear();
     file.reset();
-    store_stats(arguments.file, stats);
+    store_stats(arguments.file, stats, arguments.stats.force);
     for (const StatsResult& result : stats) {
       say(fmt::format("{}:{}: wrote the attributes mean, std, min, max", printable(arguments.file),
                       printable(short_path(result.info.path))));
@@ -370,6 +364,8 @@ void add_info(CLI::App& app, Action& action) {
                     "Read all values; print mean, std, min and max of each channel, and C++ lines to paste");
   command->add_flag("--write-attributes", arguments->stats.write_attributes,
                     "With --stats: store the statistics as attributes of the dataset; changes FILE in place");
+  command->add_flag("--force", arguments->stats.force,
+                    "With --write-attributes: replace attributes of these names that have other values");
   command
       ->add_option("--input-layout", arguments->stats.input_layout,
                    "With --stats, dimensions: auto, NCHW, NHWC, NHW, NCDHW, NDHWC, NDHW or none")

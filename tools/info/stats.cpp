@@ -60,6 +60,16 @@ std::string plan_line(const ChunkReader& reader, unsigned jobs) {
 // "-" where a channel has no finite value.
 std::string figure_text(double figure) { return std::isnan(figure) ? "-" : fmt::format("{:.9g}", figure); }
 
+// Figures with these names may have another meaning: who wrote them needs them as they are.
+void refuse_differing(const std::string& file, const StatsResult& result) {
+  const auto name = differing_attribute(file, result.info.path, stats_attributes(result.stats));
+  if (!name) return;
+  throw FileError(
+      fmt::format("{}:{}: its attribute {} is there already and differs from what --write-attributes would "
+                  "store; nothing was written; rename the attribute, or replace it with --force",
+                  file, result.info.path, *name));
+}
+
 }  // namespace
 
 std::vector<StatsResult> collect_stats(const std::shared_ptr<H5File>& file, const std::string& only,
@@ -123,8 +133,21 @@ Json stats_json(const StatsResult& result) {
   return json;
 }
 
-void store_stats(const std::string& file, const std::vector<StatsResult>& results) {
+void check_stats_options(const StatsArguments& arguments) {
+  if (arguments.write_attributes && !arguments.stats)
+    throw OptionError("--write-attributes stores what --stats finds; add --stats");
+  if (arguments.force && !arguments.write_attributes)
+    throw OptionError("--force is for --write-attributes; leave it out");
+  if (!arguments.jobs.empty() && !arguments.stats)
+    throw OptionError("--jobs counts the threads of --stats; add --stats, or leave it out");
+  parse_layout("--input-layout", arguments.input_layout);
+}
+
+void store_stats(const std::string& file, const std::vector<StatsResult>& results, bool force) {
   run_sheltered(file, [&] {
+    for (const StatsResult& result : results) {
+      if (!force) refuse_differing(file, result);
+    }
     for (const StatsResult& result : results)
       update_attributes(file, result.info.path, stats_attributes(result.stats));
   });

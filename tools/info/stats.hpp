@@ -17,9 +17,13 @@ namespace h5feed::cli {
 struct StatsArguments {
   bool stats = false;
   bool write_attributes = false;
+  bool force = false;
   std::string input_layout = "auto";
   std::string jobs;
 };
+
+/// Throws OptionError if an option has no meaning without another, or names no layout.
+void check_stats_options(const StatsArguments& arguments);
 
 /// Statistics of one dataset.
 struct StatsResult {
@@ -40,7 +44,8 @@ Json stats_json(const StatsResult& result);
 
 /// Stores mean, std, min and max of each channel, in the unit of the stored values, as attributes of the
 /// datasets. A signal to this process does not cut that off (`run_sheltered`). The file must not be open.
-/// Throws FileError.
-void store_stats(const std::string& file, const std::vector<StatsResult>& results);
+/// Throws FileError; unless `force`, also if one of the datasets has such an attribute with other contents,
+/// and then nothing is written.
+void store_stats(const std::string& file, const std::vector<StatsResult>& results, bool force);
 
 }  // namespace h5feed::cli

@@ -51,12 +51,6 @@ void check_paths(const std::vector<PackInput>& inputs, const std::string& option
   }
 }
 
-void refuse_output(const std::filesystem::path& input, const std::string& out) {
-  std::error_code error;
-  if (!std::filesystem::equivalent(input, out, error)) return;
-  throw OptionError(fmt::format("{} is both input and output; choose another name for the output", out));
-}
-
 // Opens arrays given as NAME=FILE.
 template <typename File>
 void open_named(const std::string& option, const std::string& example,
@@ -107,6 +101,12 @@ void open_cifar_arrays(const std::string& option, const std::vector<std::string>
 }
 
 }  // namespace
+
+void refuse_output(const std::filesystem::path& input, const std::string& out) {
+  std::error_code error;
+  if (!std::filesystem::equivalent(input, out, error)) return;
+  throw OptionError(fmt::format("{} is both input and output; choose another name for the output", out));
+}
 
 std::string group_path(const std::string& option, const std::string& group) {
   if (group.empty()) return "";

@@ -2,6 +2,7 @@
 // The arrays given to `pack`: NAME=FILE for IDX and NumPy files, GROUP=FILE for CIFAR files.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,9 @@ struct PackInput {
 /// within another, or if a file is `out` itself; DatasetError if labels and samples of one set differ in
 /// number (tools/pack/pairs.hpp); FileError if a file does not have the format of its option.
 std::vector<PackInput> open_arrays(const ArrayArguments& arguments, const std::string& out);
+
+/// Throws OptionError if `input` is the file `out`, by whatever name: writing would destroy it.
+void refuse_output(const std::filesystem::path& input, const std::string& out);
 
 /// Returns the path of a group, "/train" for "train"; empty for the root. Throws OptionError that names
 /// `option`.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -17,6 +16,7 @@
 
 #include "h5feed/error.hpp"
 #include "store/format/byte_source.hpp"
+#include "tools/pack/labels.hpp"
 #include "tools/program/interrupt.hpp"
 
 namespace h5feed::cli {
@@ -49,6 +49,13 @@ ImageSet& set_of(ImageSets& sets, const std::string& group) {
   throw FileError(fmt::format("{}: {}; give a folder with one subfolder per class", folder, reason));
 }
 
+std::string_view without_spaces(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t";
+  const auto first = text.find_first_not_of(kSpaces);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
+}
+
 // Returns the fields of one record and removes it from `text`. Quotes may enclose commas, quotes and line
 // ends.
 std::vector<std::string> next_record(std::string_view& text) {
@@ -73,11 +80,13 @@ std::vector<std::string> next_record(std::string_view& text) {
   return fields;
 }
 
-// One line of a CSV file.
+// One record of a CSV file.
 struct ListRow {
   fs::path file;
-  std::string label;
+  std::string label;  // without spaces around it
   std::string group;
+  std::size_t list = 0;  // index of its CSV file
+  std::size_t line = 0;  // where the record begins, from 1 on
 };
 
 // Column numbers; by position unless the first line names the columns.
@@ -94,22 +103,28 @@ std::optional<Columns> named_columns(const std::vector<std::string>& fields) {
       {"group", &Columns::group}, {"split", &Columns::group}};
   Columns columns{fields.size(), fields.size(), fields.size()};
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const auto found = kNames.find(lower(fields[i]));
+    const auto found = kNames.find(lower(std::string(without_spaces(fields[i]))));
     if (found != kNames.end()) columns.*(found->second) = i;
   }
   if (columns.path == fields.size() || columns.label == fields.size()) return std::nullopt;
   return columns;
 }
 
-std::vector<ListRow> read_rows(const std::string& name, const std::string& group) {
+std::vector<ListRow> read_rows(const std::string& name, const std::string& group, std::size_t list) {
   const auto file = open_file_source(name);
   std::string content(static_cast<std::size_t>(file->size()), '\0');
   file->read(0, std::as_writable_bytes(std::span(content)));
   std::string_view text = content;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // written by spreadsheets
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Columns columns;
   std::vector<ListRow> rows;
-  for (std::size_t line = 1; !text.empty(); ++line) {
+  std::size_t next_line = 1;
+  while (!text.empty()) {
+    const std::size_t line = next_line;
+    const char* const begin = text.data();
     const std::vector<std::string> fields = next_record(text);
+    next_line += static_cast<std::size_t>(std::count(begin, text.data(), '\n'));
     if (fields.size() == 1 && fields.front().empty()) continue;
     if (line == 1) {
       if (const auto named = named_columns(fields)) {
@@ -117,29 +132,28 @@ std::vector<ListRow> read_rows(const std::string& name, const std::string& group
         continue;
       }
     }
-    if (fields.size() <= std::max(columns.path, columns.label) || fields[columns.path].empty() ||
-        fields[columns.label].empty()) {
-      throw FileError(
-          fmt::format("{}: record {} has no path and label; give lines of path,label", name, line));
-    }
-    rows.push_back({fs::path(name).parent_path() / fields[columns.path], fields[columns.label],
-                    group.empty() && columns.group < fields.size() ? fields[columns.group] : group});
+    const bool complete = fields.size() > std::max(columns.path, columns.label);
+    const std::string_view label = complete ? without_spaces(fields[columns.label]) : "";
+    if (label.empty() || fields[columns.path].empty())
+      throw FileError(fmt::format("{}: line {} has no path and label; give lines of path,label", name, line));
+    rows.push_back({fs::path(name).parent_path() / fields[columns.path], std::string(label),
+                    group.empty() && columns.group < fields.size() ? fields[columns.group] : group, list,
+                    line});
   }
   if (rows.empty()) throw FileError(fmt::format("{}: lists no image; give lines of path,label", name));
   return rows;
-}
-
-std::optional<std::int64_t> whole_number(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
 }
 
 void check_folder(const std::string& folder) {
   std::error_code error;
   if (fs::is_directory(folder, error)) return;
   refuse_folder(folder, fs::exists(folder, error) ? "it is not a folder" : "there is no such folder");
+}
+
+// Returns whether it is a link to a file or folder that is not there, or that cannot be looked at.
+bool leads_nowhere(const fs::directory_entry& entry) {
+  std::error_code error;
+  return entry.is_symlink(error) && !entry.exists(error);
 }
 
 }  // namespace
@@ -183,12 +197,17 @@ ImageSets list_class_folders(const std::vector<std::string>& folders) {
     check_folder(folder);
     const std::size_t before = found.size();
     for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-      if (!entry.is_directory()) continue;
       const std::string class_name = entry.path().filename().string();
+      if (leads_nowhere(entry) && !image_name(entry.path())) {
+        found.push_back({group, class_name, entry.path()});  // a class that is not fetched yet
+        continue;
+      }
+      std::error_code error;
+      if (!entry.is_directory(error)) continue;
       for (const fs::directory_entry& file :
            fs::recursive_directory_iterator(entry.path(), fs::directory_options::follow_directory_symlink)) {
         check_interrupted();
-        if (!file.is_regular_file()) continue;
+        if (file.is_directory(error)) continue;
         if (!image_name(file.path())) {
           ++sets.ignored;
           continue;
@@ -213,23 +232,20 @@ ImageSets list_class_folders(const std::vector<std::string>& folders) {
 
 ImageSets list_csv(const std::vector<std::string>& files) {
   std::vector<ListRow> rows;
+  std::vector<std::string> lists;
   for (const std::string& argument : files) {
     const auto [group, file] = split_name(argument);
-    std::vector<ListRow> more = read_rows(file, group);
+    std::vector<ListRow> more = read_rows(file, group, lists.size());
     rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    lists.push_back(file);
   }
-  const bool numbers = std::all_of(rows.begin(), rows.end(),
-                                   [](const ListRow& row) { return whole_number(row.label).has_value(); });
-  ImageSets sets;
-  if (!numbers) {
-    std::set<std::string> names;
-    for (const ListRow& row : rows) names.insert(row.label);
-    sets.class_names.assign(names.begin(), names.end());
-  }
-  for (ListRow& row : rows) {
-    const auto place = std::lower_bound(sets.class_names.begin(), sets.class_names.end(), row.label);
-    const std::int64_t label = numbers ? *whole_number(row.label) : place - sets.class_names.begin();
-    set_of(sets, row.group).items.push_back({std::move(row.file), label});
+  std::vector<LabelText> texts;
+  texts.reserve(rows.size());
+  for (const ListRow& row : rows) texts.push_back({row.label, lists[row.list], row.line});
+  Labels labels = labels_of(texts);
+  ImageSets sets{.class_names = std::move(labels.class_names), .label_values = std::move(labels.values)};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    set_of(sets, rows[i].group).items.push_back({std::move(rows[i].file), labels.labels[i]});
   }
   return sets;
 }

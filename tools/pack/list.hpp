@@ -25,6 +25,7 @@ struct ImageSet {
 struct ImageSets {
   std::vector<ImageSet> sets;
   std::vector<std::string> class_names;  ///< names of labels 0, 1, …; empty if the list gives numbers
+  std::vector<double> label_values;      ///< what labels 0, 1, … stand for, if the list gives fractions
   std::uint64_t ignored = 0;             ///< files in the folders that do not have an image's extension
 };
 
@@ -39,13 +40,15 @@ void check_image_sources(const std::vector<std::string>& folders, const std::vec
 
 /// Lists folders that hold one folder per class, given as DIR or GROUP=DIR; images may be nested deeper.
 /// Classes are numbered in the order of their names, over all folders together; images are in the order of
-/// their paths. Throws FileError (no such folder, no image) and OptionError.
+/// their paths. What has an image's name and is no regular file is listed too, and so is a link in the place
+/// of a class that leads nowhere: reading it says what is wrong. Throws FileError (no such folder, no image)
+/// and OptionError.
 ImageSets list_class_folders(const std::vector<std::string>& folders);
 
 /// Reads CSV files (RFC 4180) of path,label or path,label,group, given as FILE or GROUP=FILE, with or without
-/// a header line. Paths are relative to the folder of the CSV file. If all labels are whole numbers from 0
-/// on, they are kept; otherwise they are names, numbered in alphabetical order. Throws FileError that names
-/// the line.
+/// a header line and a UTF-8 byte order mark. Paths are relative to the folder of the CSV file. Labels that
+/// are numbers are kept; names are numbered in alphabetical order, over all files together. Throws FileError
+/// that names the line: no path or label, labels of both kinds.
 ImageSets list_csv(const std::vector<std::string>& files);
 
 /// Splits "train=DIR" into {"train", "DIR"}; the name is empty if none is given.

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "tools/pack/space.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
+#include "tools/program/interrupt.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
@@ -164,10 +166,13 @@ ImageTarget image_target(const PackArguments& arguments) {
   return target;
 }
 
+// `labels`: numbers, or indices of `sets.label_values`.
 void write_labels(NewFile& file, const std::string& path, const std::vector<std::int64_t>& labels,
-                  const std::vector<std::string>& class_names, Progress& progress) {
-  const std::int64_t largest = *std::max_element(labels.begin(), labels.end());
-  NewDataset dataset{.path = path, .dtype = largest < 256 ? DType::u8 : DType::i64, .shape = {labels.size()}};
+                  const ImageSets& sets, Progress& progress) {
+  const auto [smallest, largest] = std::ranges::minmax(labels);
+  const bool fractions = !sets.label_values.empty();
+  const DType integers = smallest >= 0 && largest < 256 ? DType::u8 : DType::i64;
+  NewDataset dataset{.path = path, .dtype = fractions ? DType::f64 : integers, .shape = {labels.size()}};
   dataset.chunk_shape = {automatic_chunk_rows(labels.size(), size_of(dataset.dtype))};
   dataset.filters = filters_for("", true, dataset.dtype);
   file.write(
@@ -177,13 +182,16 @@ void write_labels(NewFile& file, const std::string& path, const std::vector<std:
           const std::int64_t label = labels[first + i];
           if (dataset.dtype == DType::u8) {
             out[static_cast<std::size_t>(i)] = static_cast<std::byte>(label);
+          } else if (fractions) {
+            const double value = sets.label_values[static_cast<std::size_t>(label)];
+            std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
           } else {
             std::memcpy(out.data() + i * sizeof label, &label, sizeof label);
           }
         }
       },
       progress);
-  if (!class_names.empty()) file.describe(path, {class_names_attribute(class_names)});
+  if (!sets.class_names.empty()) file.describe(path, {class_names_attribute(sets.class_names)});
 }
 
 void list_skipped(const std::vector<SkippedImage>& skipped) {
@@ -211,13 +219,27 @@ ImageTarget target_for(const ImageSet& set, const ImageTarget& common, const Pac
   return target;
 }
 
+// Asks only if the output exists: there may be millions of images.
+void refuse_image_as_output(const ImageSets& sets, const std::string& out) {
+  std::error_code error;
+  if (!std::filesystem::exists(out, error)) return;
+  for (const ImageSet& set : sets.sets) {
+    for (const ImageItem& item : set.items) {
+      check_interrupted();
+      refuse_output(item.file, out);
+    }
+  }
+}
+
 std::string pack_image_sets(const PackArguments& arguments) {
   const auto start = Clock::now();
   // Before the options: a source that cannot be read makes them meaningless.
   check_image_sources(arguments.images, arguments.csv);
+  for (const std::string& list : arguments.csv) refuse_output(split_name(list).second, arguments.out);
   const ImageTarget target = image_target(arguments);
   const ImageSets sets =
       arguments.csv.empty() ? list_class_folders(arguments.images) : list_csv(arguments.csv);
+  refuse_image_as_output(sets, arguments.out);
   if (!target.store_bytes) use_one_thread_an_image();
   std::uint64_t images = 0;
   std::vector<ImageTarget> targets;
@@ -252,8 +274,7 @@ std::string pack_image_sets(const PackArguments& arguments) {
       PackedImages packed = write_images(file, sets.sets[i], targets[i], progress);
       skipped.insert(skipped.end(), packed.skipped.begin(), packed.skipped.end());
       Progress quiet("", ProgressUnit::bytes, 0);
-      write_labels(file, group_path("--images", sets.sets[i].group) + "/labels", packed.labels,
-                   sets.class_names, quiet);
+      write_labels(file, group_path("--images", sets.sets[i].group) + "/labels", packed.labels, sets, quiet);
     }
   }
   list_skipped(skipped);
@@ -302,7 +323,12 @@ class_names. Pixels of 8 bits get the attributes mean, std, min and max of each 
 stored values: options.normalize takes them with .scale = 1. --store bytes keeps JPEG and other files as they
 are, as rows of variable length.
 
-A bad image (missing, truncated, not an image) ends the work; with --on-error skip it is listed and left out.
+Labels of a CSV file that are all numbers are stored as they are: integers as uint8 if all are from 0 to 255,
+else as int64, and fractions as float64. Names are numbered in alphabetical order, with class_names. Numbers
+and names do not mix. Spaces around labels are ignored.
+
+A bad image (missing, a link that leads nowhere, truncated, not an image) ends the work; with --on-error skip
+it is listed and left out.
 
 Examples:
   h5feed pack train.h5 --images photos --size 224x224

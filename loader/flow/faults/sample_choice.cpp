@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -82,14 +83,17 @@ void SampleChoice::replace(BatchJob& job, const std::vector<bool>& spoiled) cons
 }
 
 std::int64_t SampleChoice::replacement(const BatchJob& job, std::int64_t sample) const {
+  std::set<std::int64_t> tried;  // draws may repeat, and may give the sample itself
   for (std::uint64_t attempt = 0; attempt < kMostDraws; ++attempt) {
     const std::int64_t candidate = draw(job, static_cast<std::uint64_t>(sample), attempt);
     if (!bad_.spoiled({&candidate, 1}, job.key()).front()) return candidate;
+    if (candidate != sample) tried.insert(candidate);
   }
   throw ChunkError(fmt::format(
-      "epoch {}, batch {}: no replacement for sample {} was found, {} others cannot be read either; the last "
-      "fault: {}; restore the data",
-      job.batch.epoch, job.batch.number, sample, kMostDraws, bad_.last_fault()));
+      "epoch {}, batch {}: no replacement for sample {} was found: it cannot be read, nor can the {} {} "
+      "tried in its place; the last fault: {}",
+      job.batch.epoch, job.batch.number, sample, format_count(tried.size()),
+      tried.size() == 1 ? "other" : "others", bad_.last_fault()));
 }
 
 // The samples of a chunk are replaced by those of one other chunk, so that replacing them decodes no more

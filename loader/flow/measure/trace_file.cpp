@@ -76,13 +76,14 @@ std::string microseconds(std::uint64_t ns) { return fmt::format("{}.{:03}", ns /
 
 TraceFile::TraceFile(std::filesystem::path path, std::shared_ptr<TraceSink> next, std::size_t capacity)
     : path_(std::filesystem::absolute(path)),
+      normal_path_(path_.lexically_normal()),
       next_(std::move(next)),
       capacity_(capacity),
       events_(std::make_unique<Event[]>(capacity)) {
   const std::error_code reason = NewFile(path_).error();
   if (!reason) {
     refuse_other_than_json(path_, "trace_path");
-    paths_in_use().add(path_.lexically_normal());
+    paths_in_use().add(normal_path_);
     return;
   }
   throw OptionError(
@@ -91,7 +92,7 @@ TraceFile::TraceFile(std::filesystem::path path, std::shared_ptr<TraceSink> next
 }
 
 TraceFile::~TraceFile() {
-  paths_in_use().remove(path_.lexically_normal());
+  paths_in_use().remove(normal_path_);
   try {
     write();
   } catch (const std::exception& error) {

@@ -44,6 +44,7 @@ class TraceFile final : public TraceSink {
   void write() const;
 
   const std::filesystem::path path_;
+  const std::filesystem::path normal_path_;  // as it is registered: the destructor must not allocate for it
   const std::shared_ptr<TraceSink> next_;
   const std::size_t capacity_;
   const std::unique_ptr<Event[]> events_;

@@ -368,6 +368,9 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
   try {
     const H5::DataSet dataset = H5FileAccess::reader(*this, info, chunk_cache_bytes);
     const H5::DataSpace file_space = dataset.getSpace();
+    // libhdf5 leaves out elements that were never written if their fill time is "never", and libhdf5 1.10
+    // those that no source has where the sources of a virtual dataset overlap.
+    fill_with(info.fill_value, out);
     if (info.file_rank() == 0) {
       dataset.read(out.data(), memory_type(dataset), file_space, file_space);
       take_value_bits(info, out);
@@ -379,9 +382,6 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
     const std::vector<hsize_t> extent(count.begin(), count.begin() + rank);
     file_space.selectHyperslab(H5S_SELECT_SET, extent.data(), first.data());
     const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
-    // Where the sources of a virtual dataset overlap, libhdf5 1.10 leaves out the fill value of elements that
-    // no source has.
-    if (info.layout == StorageLayout::virtual_dataset) fill_with(info.fill_value, out);
     dataset.read(out.data(), memory_type(dataset), memory_space, file_space);
     take_value_bits(info, out);
   } catch (const H5::Exception&) {

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <system_error>
 
 #include "base/files/file_descriptor.hpp"
@@ -55,6 +57,25 @@ struct Put {
         .write(H5::PredType::NATIVE_DOUBLE, values.data());
   }
 };
+
+// Sums in another order differ by rounding.
+bool equal_figures(double one, double other) {
+  constexpr double kRounding = 1e-9;
+  if (std::isnan(one) || std::isnan(other)) return std::isnan(one) && std::isnan(other);
+  return one == other || std::abs(one - other) <= kRounding * std::max(std::abs(one), std::abs(other));
+}
+
+bool holds(const H5::Attribute& attribute, const std::vector<double>& values) {
+  if (!(attribute.getDataType() == H5::PredType::IEEE_F64LE)) return false;
+  const H5::DataSpace space = attribute.getSpace();
+  if (!space.isSimple() || space.getSimpleExtentNdims() != 1 ||
+      static_cast<std::size_t>(space.getSimpleExtentNpoints()) != values.size()) {
+    return false;
+  }
+  std::vector<double> stored(values.size());
+  attribute.read(H5::PredType::NATIVE_DOUBLE, stored.data());
+  return std::ranges::equal(stored, values, equal_figures);
+}
 
 }  // namespace
 
@@ -123,6 +144,24 @@ void update_attributes(const std::filesystem::path& file, const std::string& obj
         fmt::format("{}:{}: its attributes cannot be written ({}); check that the file may be "
                     "written and that nobody else has it open",
                     file.string(), object, session.error()));
+  }
+}
+
+std::optional<std::string> differing_attribute(const std::filesystem::path& file, const std::string& object,
+                                               const std::vector<NamedAttribute>& attributes) {
+  const Hdf5Session session;
+  try {
+    const H5::H5File opened(file.string(), H5F_ACC_RDONLY);
+    const H5::DataSet dataset = opened.openDataSet(object);
+    for (const NamedAttribute& attribute : attributes) {
+      if (!dataset.attrExists(attribute.name)) continue;
+      const auto* const values = std::get_if<std::vector<double>>(&attribute.value);
+      if (values == nullptr || !holds(dataset.openAttribute(attribute.name), *values)) return attribute.name;
+    }
+    return std::nullopt;
+  } catch (const H5::Exception&) {
+    throw FileError(fmt::format("{}:{}: its attributes cannot be read ({}); check the file with h5feed check",
+                                file.string(), object, session.error()));
   }
 }
 

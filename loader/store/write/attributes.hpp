@@ -30,6 +30,12 @@ std::string_view cure_for_unwritable(int error) noexcept;
 void update_attributes(const std::filesystem::path& file, const std::string& object,
                        const std::vector<NamedAttribute>& attributes);
 
+/// Returns the name of the first of `attributes` that the dataset `object` has with another type, shape or
+/// values; empty if there is none. Lists of numbers are equal if they differ by rounding only, and NaN equals
+/// NaN; attributes of other types are never equal. Takes libhdf5's file lock. Blocks. Throws FileError.
+std::optional<std::string> differing_attribute(const std::filesystem::path& file, const std::string& object,
+                                               const std::vector<NamedAttribute>& attributes);
+
 /// Returns the text of a fixed-length string attribute of the group `object`; empty if the file or group
 /// cannot be opened or there is no such attribute. Takes no file lock. Blocks.
 std::optional<std::string> text_attribute(const std::filesystem::path& file, const std::string& object,

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -116,6 +118,24 @@ TEST(PinnedPool, gives_a_slot_again_only_after_the_copy_from_it) {
   EXPECT_EQ(pool.lent(), 1u);
   EXPECT_EQ(pool.acquire(kHere).get(), first_address);
   EXPECT_EQ(pool.overflows(), 0u);
+}
+
+// A thread that does not exist in the child may have held the lock of the pool.
+TEST(PinnedPool, is_left_alone_in_a_forked_child) {
+  FakeCuda cuda;
+  PinnedPool pool({.slot_bytes = 64, .slots = 2});
+  auto slot = pool.acquire(kHere);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::alarm(30);  // ends a child that hangs
+    slot.reset();
+    ::_exit(pool.lent() == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+  slot.reset();
+  EXPECT_EQ(pool.lent(), 0u);
 }
 
 TEST(PinnedPool, waits_for_a_copy_when_all_slots_are_copying) {

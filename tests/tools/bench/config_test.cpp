@@ -116,6 +116,17 @@ TEST_F(BenchConfigTest, takes_layouts_in_any_case_and_other_words_as_they_are) {
               HasSubstr("dataset.input_layout: expected one of \"auto\", \"automatic\", \"nchw\", "));
 }
 
+TEST_F(BenchConfigTest, takes_a_timeout_of_zero_and_refuses_a_negative_number_of_workers) {
+  write_rows("a.h5", 40, 4, 20);
+  Json config = {{"dataset", {{"files", {"a.h5"}}, {"data", "data"}, {"input_layout", "none"}}},
+                 {"loader", {{"timeout", 0}, {"num_workers", 2}}}};
+  EXPECT_TRUE(bench(config).contains("rows"));
+  config["loader"] = {{"num_workers", -1}};
+  const ProgramResult refused = bench_result(config);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("expected a number of at least 0 or \"auto\", got -1"));
+}
+
 TEST_F(BenchConfigTest, says_why_there_is_no_limit) {
   // A target above 64 MiB is decoded like the data.
   H5TestFile(dir_ / "a.h5")

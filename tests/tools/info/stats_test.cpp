@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "store/hdf5/h5_file.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
+#include "store/write/attributes.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
@@ -217,6 +219,50 @@ TEST(InfoStats, print_lines_to_paste_and_are_stored_as_attributes) {
   EXPECT_EQ(read_through_libhdf5(dir / "a.h5", "labels"), labels);
   EXPECT_EQ(run_program(dir.path(), {"info", "a.h5", "--write-attributes"}).err,
             "--write-attributes stores what --stats finds; add --stats\n");
+}
+
+TEST(InfoStats, do_not_replace_attributes_of_other_values_unless_forced) {
+  const TempDir dir;
+  const std::vector<std::byte> values = patterned_bytes(2 * 4 * 3 * 8 * 8);
+  {
+    H5TestFile file(dir / "s.h5");
+    for (const std::string name : {"a", "b"}) {
+      file.create({.path = name, .shape = {4, 3, 8, 8}, .chunk = {2, 3, 8, 8}});
+      file.write(name, std::span(values).first(4 * 3 * 8 * 8));
+    }
+  }
+  const std::vector<std::string> arguments = {"info", "s.h5", "--stats", "--write-attributes"};
+  const auto set = [&](const std::string& dataset, const std::string& name, auto value) {
+    update_attributes(dir / "s.h5", dataset, {{name, value}});
+  };
+  const auto expect_refused = [&](const std::string& dataset, const std::string& name) {
+    const auto before = file_bytes(dir / "s.h5");
+    const ProgramResult result = run_program(dir.path(), arguments);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(
+        result.err,
+        HasSubstr("s.h5:/" + dataset + ": its attribute " + name +
+                  " is there already and differs from what --write-attributes would store; nothing was "
+                  "written; rename the attribute, or replace it with --force\n"));
+    EXPECT_EQ(file_bytes(dir / "s.h5"), before) << "nothing is written to the other dataset either";
+  };
+  set("b", "std", std::string("my own text"));
+  expect_refused("b", "std");
+  set("b", "mean", std::vector<double>{0.485, 0.456, 0.406});
+  expect_refused("b", "mean");
+  set("b", "mean", std::vector<double>{1, 2});
+  expect_refused("b", "mean");
+  set("b", "mean", 0.5);
+  expect_refused("b", "mean");
+  std::vector<std::string> forced = arguments;
+  forced.emplace_back("--force");
+  ProgramResult result = run_program(dir.path(), forced);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("s.h5:b: wrote the attributes mean, std, min, max\n"));
+  result = run_program(dir.path(), arguments);
+  EXPECT_EQ(result.exit_code, 0) << "equal values are no error: " << result.err;
+  EXPECT_EQ(run_program(dir.path(), {"info", "s.h5", "--stats", "--force"}).err,
+            "--force is for --write-attributes; leave it out\n");
 }
 
 TEST(InfoStats, say_before_the_long_pass_that_the_file_cannot_be_written) {

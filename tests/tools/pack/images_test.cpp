@@ -204,7 +204,7 @@ TEST(PackImages, takes_paths_labels_and_groups_from_csv) {
   EXPECT_EQ(H5File::open(dir / "p.h5")->describe("labels").shape_text(), "2 i64");
   write_text(dir / "bad.csv", "photos/dog/b.png\n");
   EXPECT_EQ(run_program(dir.path(), {"pack", "q.h5", "--csv", "bad.csv", "--size", "2x2"}).err,
-            "bad.csv: record 1 has no path and label; give lines of path,label\n");
+            "bad.csv: line 1 has no path and label; give lines of path,label\n");
   write_text(dir / "missing.csv", "photos/dog/b.png,1\nnowhere.png,1\n");
   EXPECT_EQ(
       run_program(dir.path(), {"pack", "q.h5", "--csv", "missing.csv", "--size", "2x2"}).err,

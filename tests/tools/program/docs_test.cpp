@@ -30,7 +30,8 @@ const fs::path kRoot = H5FEED_SOURCE_DIR;
 
 // Paths from the root of the repository.
 std::vector<fs::path> pages() {
-  std::vector<fs::path> found = {"README.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md"};
+  std::vector<fs::path> found = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
+                                 "THIRD_PARTY.md"};
   for (const fs::directory_entry& entry : fs::directory_iterator(kRoot / "docs")) {
     if (entry.path().extension() == ".md") found.push_back(fs::relative(entry.path(), kRoot));
   }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iterator>
 #include <numeric>
+#include <regex>
 #include <set>
 #include <string>
 #include <thread>
@@ -22,6 +23,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
@@ -132,6 +134,25 @@ TEST_F(Faults, a_share_of_one_is_never_exceeded_by_ranks_with_more_chunks) {
       EXPECT_GT(loader.stats().samples_replaced, 0u);
     }
   }
+}
+
+TEST_F(Faults, a_sample_without_replacement_is_an_error_that_counts_what_was_tried_and_advises_once) {
+  const SampleSet set({.shape = {34, 4, 4}, .chunk_shape = {17, 4, 4}, .gzip = 1, .fletcher32 = true});
+  damage_chunks(set, {0, 1});
+  DataLoaderOptions with = options(OnError::replace);
+  with.shuffle = false;
+  with.max_bad_share = 1;
+  DataLoader loader(open(set), with);
+  const std::string refusal = refusal_of<ChunkError>([&] { loader.next(); });
+  EXPECT_THAT(refusal,
+              StartsWith("epoch 0, batch 0: no replacement for sample 0 was found: it cannot be read, "
+                         "nor can the "));
+  std::smatch found;
+  ASSERT_TRUE(
+      std::regex_search(refusal, found, std::regex("nor can the ([0-9]+) others tried in its place; ")));
+  EXPECT_LE(std::stoi(found[1]), 33);
+  EXPECT_GE(std::stoi(found[1]), 20) << "100 draws of 34 samples";
+  EXPECT_THAT(refusal, EndsWith("; restore the file from a good copy"));
 }
 
 TEST_F(Faults, the_quota_counts_alike_whether_a_bad_chunk_is_found_or_known) {
