@@ -71,8 +71,9 @@ PartChoice part_choice(const RepackArguments& arguments) {
   return {parts, part};
 }
 
-PartPlan::PartPlan(const std::shared_ptr<H5File>& file, const RepackArguments& arguments)
-    : arguments_(arguments) {
+PartPlan::PartPlan(const std::shared_ptr<H5File>& file, const ValueFiles& values,
+                   const RepackArguments& arguments)
+    : values_(values), arguments_(arguments) {
   const PartChoice choice = part_choice(arguments);
   split_ = choice.parts > 0;
   only_ = choice.only;
@@ -126,7 +127,15 @@ void PartPlan::check_others() const {
           fmt::format("{} is the input, and has the name of a part of {}; choose another name for the output",
                       arguments_.in, arguments_.out));
     }
-    if (arguments_.force || !std::filesystem::exists(file, error) || complete(part)) continue;
+    values_.check_output(file);
+    if (!std::filesystem::exists(file, error) || complete(part)) continue;
+    if (arguments_.force && split_ && std::filesystem::exists(arguments_.out, error)) {
+      throw OptionError(
+          fmt::format("{} and its parts are there, and would be a mixture of old and new ones until all are "
+                      "replaced; remove {} first, or choose another name for the output",
+                      arguments_.out, arguments_.out));
+    }
+    if (arguments_.force) continue;
     // Parts that only serve to resume are replaced where source or settings have changed since, but nothing
     // else is.
     if (!split_ && text_attribute(file, "/", kPartIdentity)) continue;
@@ -197,7 +206,8 @@ void PartPlan::check_parts() const {
 std::string PartPlan::digest() const {
   const std::filesystem::path in = arguments_.in;
   std::string text = fmt::format("{} {} {}", std::filesystem::file_size(in),
-                                 std::filesystem::last_write_time(in).time_since_epoch().count(), parts_);
+                                 std::filesystem::last_write_time(in).time_since_epoch().count(), parts_) +
+                     values_.state();
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     if (!in_parts_[i]) continue;
     text += fmt::format("|{} {} {} {}", jobs_[i].info().path, jobs_[i].info().shape_text(),

@@ -12,6 +12,7 @@
 #include "store/hdf5/h5_file.hpp"
 #include "tools/repack/choice.hpp"
 #include "tools/repack/dataset.hpp"
+#include "tools/repack/value_files.hpp"
 
 namespace h5feed::cli {
 
@@ -38,9 +39,10 @@ struct PartRows {
 /// complete is read from the files on each call.
 class PartPlan {
  public:
-  /// Borrows `arguments`, which must outlive the plan. Throws the errors of `choose_jobs`, and OptionError if
-  /// a dataset has fewer rows of chunks than there are parts.
-  PartPlan(const std::shared_ptr<H5File>& file, const RepackArguments& arguments);
+  /// Borrows `values`, the other files that the source has values in, and `arguments`; both must outlive the
+  /// plan. Throws the errors of `choose_jobs`, and OptionError if a dataset has fewer rows of chunks than
+  /// there are parts.
+  PartPlan(const std::shared_ptr<H5File>& file, const ValueFiles& values, const RepackArguments& arguments);
 
   /// Returns whether the parts stay and OUT becomes a view of them; otherwise they only serve to resume.
   bool split() const noexcept { return split_; }
@@ -62,8 +64,9 @@ class PartPlan {
   bool complete(std::uint64_t part) const;
   /// Returns the number of complete parts. Reads their files. Throws FileError.
   std::uint64_t count_complete() const;
-  /// Throws OptionError if the file of a part is the input, and, unless --force is given, FileError that
-  /// names the file if it holds anything else than a part. Reads the files.
+  /// Throws OptionError if the file of a part is the input or holds values of it, and if a file that OUT,
+  /// which is there, may be a view of would be replaced before OUT is; and, unless --force is given,
+  /// FileError that names the file if it holds anything else than a part. Reads the files.
   void check_others() const;
 
   /// Describes the remaining work, for the user.
@@ -75,6 +78,7 @@ class PartPlan {
   void check_parts() const;
   std::string digest() const;
 
+  const ValueFiles& values_;
   const RepackArguments& arguments_;
   bool split_ = false;
   std::optional<std::uint64_t> only_;

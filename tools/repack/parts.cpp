@@ -30,12 +30,13 @@ namespace {
 
 class PartedRepack {
  public:
-  PartedRepack(const std::shared_ptr<H5File>& file, const RepackArguments& arguments,
-               const RepackSettings& settings)
+  PartedRepack(const std::shared_ptr<H5File>& file, const ValueFiles& values,
+               const RepackArguments& arguments, const RepackSettings& settings)
       : start_(Clock::now()),
         file_(file),
+        values_(values),
         arguments_(arguments),
-        plan_(file, arguments),
+        plan_(file, values, arguments),
         settings_(settings_for(plan_.jobs(), settings)),
         jobs_(plan_.jobs()) {
     for (RepackJob& job : jobs_) plan_job(job, settings_);
@@ -143,6 +144,7 @@ class PartedRepack {
       seals.push_back(write_job(job, writer, settings, advance));
     }
     file_->check_unchanged();
+    values_.check_unchanged();
     writer.close();
     if (settings.verify) verify_jobs(writer.temporary(), jobs, seals, settings, advance);
     check_interrupted();
@@ -273,6 +275,7 @@ class PartedRepack {
               const std::vector<RepackJob>& others, const std::vector<ChunkSeals>& seals,
               const Advance& advance) {
     file_->check_unchanged();
+    values_.check_unchanged();
     writer.close();
     if (settings_.verify) {
       verify_objects(copied, writer.temporary(), plan, settings_.out);
@@ -328,6 +331,7 @@ class PartedRepack {
 
   const Clock::time_point start_;
   const std::shared_ptr<H5File>& file_;
+  const ValueFiles& values_;
   const RepackArguments& arguments_;
   const PartPlan plan_;
   const RepackSettings settings_;
@@ -340,9 +344,9 @@ bool in_parts(const RepackArguments& arguments) noexcept {
   return arguments.resume || !arguments.split.empty() || !arguments.part.empty();
 }
 
-int repack_in_parts(const std::shared_ptr<H5File>& file, const RepackArguments& arguments,
-                    const RepackSettings& settings) {
-  return PartedRepack(file, arguments, settings).run();
+int repack_in_parts(const std::shared_ptr<H5File>& file, const ValueFiles& values,
+                    const RepackArguments& arguments, const RepackSettings& settings) {
+  return PartedRepack(file, values, arguments, settings).run();
 }
 
 }  // namespace h5feed::cli

@@ -8,6 +8,7 @@
 #include "store/hdf5/h5_file.hpp"
 #include "tools/repack/choice.hpp"
 #include "tools/repack/dataset.hpp"
+#include "tools/repack/value_files.hpp"
 
 namespace h5feed::cli {
 
@@ -17,8 +18,9 @@ bool in_parts(const RepackArguments& arguments) noexcept;
 /// Writes the missing parts, each under a temporary name until it is complete and verified. With --split the
 /// parts stay, and OUT becomes a file with virtual datasets over them as soon as all exist; otherwise OUT is
 /// assembled from them, chunk by chunk as stored, and they are removed. Parts of another source or plan are
-/// never used. Returns the exit code. Blocks. Throws the errors of `repack`.
-int repack_in_parts(const std::shared_ptr<H5File>& file, const RepackArguments& arguments,
-                    const RepackSettings& settings);
+/// never used. `values` are the other files that the source has values in. Returns the exit code. Blocks.
+/// Throws the errors of `repack`.
+int repack_in_parts(const std::shared_ptr<H5File>& file, const ValueFiles& values,
+                    const RepackArguments& arguments, const RepackSettings& settings);
 
 }  // namespace h5feed::cli

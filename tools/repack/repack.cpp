@@ -40,6 +40,7 @@
 #include "tools/repack/part_plan.hpp"
 #include "tools/repack/parts.hpp"
 #include "tools/repack/report.hpp"
+#include "tools/repack/value_files.hpp"
 #include "tools/storage/free_space.hpp"
 #include "tools/storage/isolated.hpp"
 #include "tools/storage/new_file.hpp"
@@ -124,7 +125,9 @@ int repack_here(const RepackArguments& arguments) {
                     "none runs: h5clear -s --increment=0 {0}",
                     arguments.in));
   }
-  if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
+  const ValueFiles values(file);
+  values.check_output(arguments.out);
+  if (in_parts(arguments)) return repack_in_parts(file, values, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
   settings = settings_for(jobs, settings);
   ::malloc_trim(0);  // returns memory that opening the file took
@@ -158,6 +161,7 @@ int repack_here(const RepackArguments& arguments) {
     std::vector<ChunkSeals> seals;
     for (RepackJob& job : jobs) seals.push_back(write_job(job, writer, settings, advance));
     file->check_unchanged();
+    values.check_unchanged();
     writer.close();
     if (settings.verify) {
       verify_objects(*copied, writer.temporary(), plan, settings.out);

@@ -19,6 +19,13 @@
 namespace h5feed {
 namespace {
 
+// Returns the name of a source as libhdf5 wants it, which takes "%b" for a number.
+std::string escaped(const std::string& name) {
+  std::string text;
+  for (const char c : name) text.append(c == '%' ? 2 : 1, c);
+  return text;
+}
+
 class ObjectCopy {
  public:
   ObjectCopy(const CopySide& source, H5Writer& writer, const CopyPlan& plan, const Hdf5Session& session)
@@ -187,8 +194,8 @@ class ObjectCopy {
       const int rank = H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
       calls_.done(H5Sset_extent_simple(space.get(), rank, extent.data(), nullptr), path, kNoProperties);
     }
-    const bool view = method == CopyMethod::by_caller && !source_.filled.at(object.key).second.parts.empty();
-    state_.reserve(view ? 0 : H5Dget_storage_size(original.get()));
+    // The caller reserves what it writes.
+    state_.reserve(method == CopyMethod::by_caller ? 0 : H5Dget_storage_size(original.get()));
     const ScopedId copied_type = type_in_copy(type.get(), path);
     const ScopedId made =
         calls_.id(H5Dcreate_anon(file_, copied_type.get(), space.get(), properties.get(), H5P_DEFAULT), path,
@@ -275,8 +282,8 @@ class ObjectCopy {
       const ScopedId rows = calls_.id(H5Screate_simple(rank, extent.data(), nullptr), path, kNoProperties);
       if (H5Sselect_hyperslab(whole.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) <
               0 ||
-          H5Pset_virtual(plist.getId(), whole.get(), part.file.c_str(), part.dataset.c_str(), rows.get()) <
-              0) {
+          H5Pset_virtual(plist.getId(), whole.get(), escaped(part.file).c_str(),
+                         escaped(part.dataset).c_str(), rows.get()) < 0) {
         calls_.done(-1, path, "cannot be made a view of its parts");
       }
       start.front() += part.rows;
