@@ -258,7 +258,7 @@ TEST(InfoStats, do_not_replace_attributes_of_other_values_unless_forced) {
   forced.emplace_back("--force");
   ProgramResult result = run_program(dir.path(), forced);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("s.h5:b: wrote the attributes mean, std, min, max\n"));
+  EXPECT_THAT(result.err, HasSubstr("s.h5:/b: wrote the attributes mean, std, min, max\n"));
   result = run_program(dir.path(), arguments);
   EXPECT_EQ(result.exit_code, 0) << "equal values are no error: " << result.err;
   EXPECT_EQ(run_program(dir.path(), {"info", "s.h5", "--stats", "--force"}).err,
