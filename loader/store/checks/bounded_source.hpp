@@ -25,7 +25,7 @@ class BoundedSource final : public ByteSource {
     }
   };
 
-  /// With `may_stop`, every MiB that is read calls `check_interrupt` and `check_stop`, and throws what these
+  /// With `may_stop`, every MiB that is read calls `check_interrupt`, and throws what that
   /// throw.
   explicit BoundedSource(const ByteSource& source, bool may_stop = false)
       : source_(source), may_stop_(may_stop), left_(bound_of(source)) {}
@@ -40,7 +40,6 @@ class BoundedSource final : public ByteSource {
     if (may_stop_ && unchecked_ >= kStepBytes) {
       unchecked_ = 0;
       check_interrupt();
-      check_stop();
     }
     source_.read(offset, out);
   }
