@@ -25,8 +25,7 @@ class BoundedSource final : public ByteSource {
     }
   };
 
-  /// With `may_stop`, every MiB that is read calls `check_interrupt`, and throws what that
-  /// throw.
+  /// With `may_stop`, every MiB that is read calls `check_interrupt`, and throws what that throws.
   explicit BoundedSource(const ByteSource& source, bool may_stop = false)
       : source_(source), may_stop_(may_stop), left_(bound_of(source)) {}
 

@@ -22,8 +22,8 @@ std::string_view why_not_examined(const ByteSource& source);
 /// at byte 136 is its own child"); empty if nothing is. Examines up to 1,024 objects, the nearest to the root
 /// first; not the members of groups that keep their links in a heap, nor the names in other groups than the
 /// root, which `header_damage` examines when they are opened. Blocks; here and below, what is read is bounded
-/// in proportion to what the file stores (bounded_source.hpp). Calls `check_interrupt`, and
-/// throws what these throw; FileError if the source cannot be read.
+/// in proportion to what the file stores (bounded_source.hpp). Calls `check_interrupt`.
+/// Throws what that throws, and FileError if the source cannot be read.
 std::string structure_damage(const ByteSource& source);
 
 /// Returns what is wrong with the object header at `address`, behind the user block, with its messages, with

@@ -29,7 +29,7 @@ using ::testing::IsEmpty;
 
 const std::string kPixel = "P6\n1 1\n255\nrgb";
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
+void write_list_text(const std::filesystem::path& path, const std::string& text) {
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary) << text;
 }
@@ -44,7 +44,7 @@ cli::ImageSets sets_of(const std::vector<std::string>& labels) {
   const TempDir dir;
   std::string text;
   for (const std::string& label : labels) text += "a.ppm," + label + "\n";
-  write_text(dir / "list.csv", text);
+  write_list_text(dir / "list.csv", text);
   return cli::list_csv({(dir / "list.csv").string()});
 }
 
@@ -104,8 +104,8 @@ TEST(PackList, refuses_numbers_among_names_and_numbers_that_do_not_fit) {
 
 TEST(PackList, names_both_lists_that_disagree) {
   const TempDir dir;
-  write_text(dir / "a.csv", "path,label\nx.ppm,dog\n");
-  write_text(dir / "b.csv", "x.ppm,4\n");
+  write_list_text(dir / "a.csv", "path,label\nx.ppm,dog\n");
+  write_list_text(dir / "b.csv", "x.ppm,4\n");
   const ProgramResult result = run_program(
       dir.path(), {"pack", "p.h5", "--csv", "train=a.csv", "--csv", "test=b.csv", "--store", "bytes"});
   EXPECT_EQ(result.exit_code, 1);
@@ -116,7 +116,7 @@ TEST(PackList, names_both_lists_that_disagree) {
 
 TEST(PackList, skips_a_byte_order_mark) {
   const TempDir dir;
-  write_text(dir / "list.csv", "\xEF\xBB\xBFpath, label\r\na.ppm,3\r\nb.ppm,0\r\n");
+  write_list_text(dir / "list.csv", "\xEF\xBB\xBFpath, label\r\na.ppm,3\r\nb.ppm,0\r\n");
   const cli::ImageSets sets = cli::list_csv({(dir / "list.csv").string()});
   EXPECT_THAT(labels_in(sets), ElementsAre(3, 0));
   EXPECT_EQ(sets.sets[0].items[0].file.filename(), "a.ppm");
@@ -124,9 +124,9 @@ TEST(PackList, skips_a_byte_order_mark) {
 
 TEST(PackList, stores_numbers_as_they_are) {
   const TempDir dir;
-  for (const std::string name : {"a", "b", "c", "d"}) write_text(dir / (name + ".ppm"), kPixel);
+  for (const std::string name : {"a", "b", "c", "d"}) write_list_text(dir / (name + ".ppm"), kPixel);
   const auto pack = [&](const std::string& list) {
-    write_text(dir / "list.csv", list);
+    write_list_text(dir / "list.csv", list);
     const ProgramResult result =
         run_program(dir.path(), {"pack", "p.h5", "--csv", "list.csv", "--store", "bytes", "--force"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -148,8 +148,8 @@ TEST(PackList, stores_numbers_as_they_are) {
 
 TEST(PackList, does_not_write_over_its_own_input) {
   const TempDir dir;
-  write_text(dir / "photos/a/x.ppm", kPixel);
-  write_text(dir / "list.csv", "photos/a/x.ppm,0\n");
+  write_list_text(dir / "photos/a/x.ppm", kPixel);
+  write_list_text(dir / "list.csv", "photos/a/x.ppm,0\n");
   std::filesystem::create_symlink("photos/a/x.ppm", dir / "link.h5");
   const auto refused = [&](const std::string& out, const std::string& option, const std::string& source) {
     const ProgramResult result =
@@ -167,9 +167,9 @@ TEST(PackList, does_not_write_over_its_own_input) {
 
 TEST(PackList, takes_links_that_lead_nowhere_and_special_files_for_bad_images) {
   const TempDir dir;
-  write_text(dir / "photos/a/x.ppm", kPixel);
-  write_text(dir / "photos/b/y.ppm", kPixel);
-  write_text(dir / "photos/b/notes.txt", "no image");
+  write_list_text(dir / "photos/a/x.ppm", kPixel);
+  write_list_text(dir / "photos/b/y.ppm", kPixel);
+  write_list_text(dir / "photos/b/notes.txt", "no image");
   const std::vector<std::string> good = {"pack", "good.h5", "--images", "photos", "--store", "bytes"};
   ASSERT_EQ(run_program(dir.path(), good).exit_code, 0);
   const auto expect_bad = [&](const std::string& name, const std::string& problem) {
