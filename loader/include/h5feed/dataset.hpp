@@ -230,12 +230,12 @@ class H5FEED_EXPORT Dataset {
   std::int64_t size() const noexcept;
 
   /// Opens the dataset again, with the samples appended since and the files that the patterns match now.
-  /// Existing loaders keep the earlier state; samples of a chunk that was moved as rows were appended are then a
-  /// FileError of theirs. A subset keeps its samples. Blocks and throws as `open`,
-  /// and throws DatasetError if a subset has samples that no longer exist, or whose numbers have changed
-  /// because samples were added to an earlier file or dataset; the handle is then unchanged. Not thread-safe:
-  /// no other thread may use this handle meanwhile. A writer that appends compressed data should write whole
-  /// chunks, which never move.
+  /// Existing loaders keep the earlier state; samples of a chunk that was moved as rows were appended are
+  /// then a FileError of theirs. A subset keeps its samples. Blocks and throws as `open`, and throws
+  /// DatasetError if a subset has samples that no longer exist, or whose numbers have changed because samples
+  /// were added to an earlier file or dataset; the handle is then unchanged. Not thread-safe: no other thread
+  /// may use this handle meanwhile. A writer that appends compressed data should write whole chunks, which
+  /// never move.
   void refresh();
 
   /// Returns the storage location of a sample; `sample` is a number as in `Batch::indices`. O(log n) in the
