@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <system_error>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "h5feed/error.hpp"
 #include "store/hdf5/external_files.hpp"
 #include "store/hdf5/virtual_sources.hpp"
+#include "store/read/external_source.hpp"
 #include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
@@ -55,9 +57,13 @@ void ValueFiles::add_files_of(H5File& file) {
 }
 
 void ValueFiles::add_sources(const H5File& file, const std::string& path) {
-  const DatasetInfo dataset{.file = file.path().string(), .path = path};
+  // As any dataset is described to the process that is asked: bytes, of which one is the fill value.
+  DatasetInfo dataset;
+  dataset.file = file.path().string();
+  dataset.path = path;
+  dataset.fill_value = {std::byte{}};
   for (const ExternalPart& part : external_parts(file, dataset)) {
-    add(find_named_file(file.path(), part.name, "HDF5_EXTFILE_PREFIX"));
+    add(external_path(file, part.name));
   }
   std::vector<StoredMapping> mappings;
   try {
@@ -83,7 +89,6 @@ void ValueFiles::add_sources(const H5File& file, const std::string& path) {
 }
 
 bool ValueFiles::add(const fs::path& path) {
-  if (path.empty()) return false;
   const auto identity = find_file_identity(path);
   return identity && files_.emplace(fs::absolute(path).lexically_normal(), *identity).second;
 }

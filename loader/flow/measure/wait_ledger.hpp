@@ -23,7 +23,7 @@ class WaitLedger {
   void charge(std::uint64_t wait_ns, std::uint64_t now_ns, std::int64_t workers) noexcept;
 
  private:
-  enum Stage : std::size_t { kRead, kDecode, kGather, kTransform, kTransfer, kStages };
+  enum Stage : std::size_t { kRead, kDecode, kGather, kTransformed, kTransfer, kStages };
 
   // Times since construction; `fetch` is that of reads ahead of decoding.
   struct Totals {

@@ -116,11 +116,15 @@ void check_file(const DatasetInfo& info, const fs::path& file, std::uint64_t off
 
 }  // namespace
 
+fs::path external_path(const H5File& file, const std::string& name) {
+  const char* const prefix = std::getenv("HDF5_EXTFILE_PREFIX");
+  // Absolute, because it is opened when it is needed, perhaps in another working directory.
+  return fs::absolute(prefix == nullptr ? fs::path(name)
+                                        : fs::path(with_origin(prefix, folder_of(file.path()))) / name);
+}
+
 std::shared_ptr<const ByteSource> open_external_source(const H5File& file, const DatasetInfo& info,
                                                        FilePool& pool) {
-  const char* const prefix = std::getenv("HDF5_EXTFILE_PREFIX");
-  const fs::path folder =
-      prefix == nullptr ? fs::path() : fs::path(with_origin(prefix, folder_of(file.path())));
   const std::uint64_t wanted = info.total_bytes();
   std::uint64_t begin = 0;
   std::vector<Run> runs;
@@ -129,8 +133,7 @@ std::shared_ptr<const ByteSource> open_external_source(const H5File& file, const
     // The last part may be unlimited, and the shape may need less than the parts have room for.
     const std::uint64_t bytes = std::min(wanted - begin, part.bytes);
     if (bytes == 0) continue;
-    // Absolute, because they are opened when they are needed, perhaps in another working directory.
-    files.push_back(fs::absolute(folder / part.name));
+    files.push_back(external_path(file, part.name));
     check_file(info, files.back(), part.offset, bytes);
     runs.push_back({begin, bytes, part.offset, nullptr});
     begin += bytes;
