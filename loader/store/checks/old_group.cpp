@@ -25,9 +25,10 @@ OldTree tree_of_groups(const MetadataBytes& bytes) { return {OldTree::group, byt
 class SymbolTable {
  public:
   SymbolTable(const MetadataBytes& bytes, std::uint64_t address)
-      : bytes_(bytes), entry_bytes_(bytes.length_bytes() + bytes.address_bytes() + 24) {
-    constexpr std::size_t kHeadBytes = 8, kEntriesAt = 6, kUsualEntries = 8;
-    entries_ = bytes.head(address, "SNOD", kHeadBytes);
+      : bytes_(bytes),
+        entry_bytes_(bytes.length_bytes() + bytes.address_bytes() + 24),
+        entries_(bytes.head(address, "SNOD", kHeadBytes)) {
+    constexpr std::size_t kEntriesAt = 6, kUsualEntries = 8;
     if (entries_.empty()) return;  // libhdf5 says so when it comes there
     entries_ = bytes.read(address, kHeadBytes + kUsualEntries * entry_bytes_);
     const std::size_t all =
@@ -52,6 +53,8 @@ class SymbolTable {
   std::uint64_t target(std::size_t i) const noexcept { return number_in(entries_, cache_at(i) + 8, 4); }
 
  private:
+  static constexpr std::size_t kHeadBytes = 8;
+
   std::size_t cache_at(std::size_t i) const noexcept {
     return i * entry_bytes_ + bytes_.length_bytes() + bytes_.address_bytes();
   }
