@@ -52,7 +52,7 @@ def test_files_are_known_by_their_signature_whatever_their_names(tmp_path: Path)
     (tmp_path / "notes.txt").write_text("no HDF5 file")
     (tmp_path / "empty").touch()
     lines = run("compare.py", tmp_path).stdout.splitlines()
-    assert lines[-2:] == ["2 files are not compared: they are no HDF5 files", "4 files: 4 equal"]
+    assert lines[-2:] == ["left out, no HDF5 files: 2", "4 files: 4 equal"]
 
 
 def test_refusals_with_the_same_reason_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,5 +119,5 @@ sys.exit(compare.main())
     place = tmp_path / "several.h5"
     assert result.stdout.splitlines() == [
         f"crashed: {place}:/b: SIGABRT", f"unreadable: {place}:/c: h5py ended its process",
-        "1 files: 1 crashed, 2 equal, 1 unreadable"], result.stdout + result.stderr
+        "left out, no HDF5 files: 1", "1 files: 1 crashed, 2 equal, 1 unreadable"], result.stdout + result.stderr
     assert result.returncode == 1

@@ -310,7 +310,7 @@ def main() -> int:
         print(f"refused, {times} times: {reason}")
     summary = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     if others:
-        print(f"{others} files are not compared: they are no HDF5 files")
+        print(f"left out, no HDF5 files: {others}")
     print(f"{len(files)} files: {summary or 'no datasets'}")
     return 1 if any(kinds[kind] for kind in BAD) else 0
 
