@@ -2,7 +2,9 @@
 #include "tools/repack/value_files.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <system_error>
@@ -113,12 +115,13 @@ void ValueFiles::check_unchanged() const {
 }
 
 std::string ValueFiles::state() const {
-  std::string text;
+  std::vector<std::string> states;
   for (const auto& [path, identity] : files_) {
-    text += fmt::format("|{} {} {} {} {}", path.string(), identity.inode, identity.bytes, identity.modified_s,
-                        identity.modified_ns);
+    states.push_back(fmt::format("{} {} {} {}", path.filename().string(), identity.bytes, identity.modified_s,
+                                 identity.modified_ns));
   }
-  return text;
+  std::ranges::sort(states);
+  return fmt::format("|{}", fmt::join(states, "|"));
 }
 
 }  // namespace h5feed::cli

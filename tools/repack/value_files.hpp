@@ -26,7 +26,8 @@ class ValueFiles {
   /// Throws FileError that names one that was written to, replaced or removed since it was found.
   void check_unchanged() const;
 
-  /// Returns a text that differs if one of them is another file or has changed.
+  /// Returns a text that differs if one of them has another name or has changed. It is the same on all
+  /// machines that mount the files, wherever they do.
   std::string state() const;
 
  private:

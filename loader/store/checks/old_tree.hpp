@@ -21,8 +21,8 @@ struct OldTree {
   std::size_t key_bytes = 0;  ///< Stored bytes of a key
 };
 
-/// What `old_tree_damage` does with the contents of the nodes. A null pointer and an empty function leave
-/// them unread.
+/// What `old_tree_damage` is to do with the contents of the nodes of a B-tree. It reads them only for the
+/// members that are set.
 struct OldTreeVisit {
   /// Gets the addresses that the leaves name, in their order.
   std::vector<std::uint64_t>* leaf_children = nullptr;

@@ -92,7 +92,7 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
                     info.file, short_path(info.path), reason));
   }
   if (!reason.empty()) return open_fallback(std::move(file), std::move(info), reason, settings);
-  // Beside a SWMR writer they do not move, or `written_rows` has kept them.
+  // With a SWMR writer they do not move, or `written_rows` has kept them.
   auto last = file->swmr_writer() ? nullptr : LastChunks::watch(*file, info, *index);
   return make_direct_reader(std::move(info), std::move(*index), std::move(source), std::move(last));
 }
