@@ -50,24 +50,28 @@ bool is_images(const DatasetEntry& entry) { return entry.plain && is_images(entr
 
 bool is_channels(std::uint64_t extent) noexcept { return extent == 1 || extent == 3 || extent == 4; }
 
-// Returns a depth map or mask of one image: a dataset of its height and width anywhere in the file.
-std::string map_beside(std::uint64_t height, std::uint64_t width, const std::vector<DatasetEntry>& entries) {
+// Depth maps or masks of one image by height and width: the first dataset of that shape anywhere in the file.
+std::map<std::vector<std::uint64_t>, std::string> maps_in(const std::vector<DatasetEntry>& entries) {
+  std::map<std::vector<std::uint64_t>, std::string> maps;
   for (const DatasetEntry& entry : entries) {
-    if (entry.numeric && entry.shape == std::vector{height, width}) return entry.path;
+    if (entry.numeric && entry.shape.size() == 2) maps.try_emplace(entry.shape, entry.path);
   }
-  return {};
+  return maps;
 }
 
 // An array that may be N gray images or one image with several channels is the latter if the file has a map
 // of its size.
-void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
+void add_arrays(const std::vector<DatasetEntry>& entries, const Companions& companions,
+                std::vector<Found>& found) {
+  const auto maps = maps_in(entries);
   for (const DatasetEntry& entry : entries) {
     if (!is_images(entry)) continue;
     const auto& shape = entry.shape;
     const bool planar = shape.size() == 3 && is_channels(shape[0]);
     if (planar || (shape.size() == 3 && is_channels(shape[2]))) {
       const std::uint64_t height = shape[planar ? 1 : 0], width = shape[planar ? 2 : 1];
-      const std::string map = map_beside(height, width, entries);
+      const auto beside = maps.find({height, width});
+      const std::string map = beside == maps.end() ? "" : beside->second;
       found.push_back({{.what = fmt::format("one image of {}×{} in a file", height, width),
                         .data = entry.path,
                         .target = map,
@@ -78,7 +82,7 @@ void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Found>& fo
     }
     found.push_back({{.what = fmt::format("{} images", format_count(entry.shape.front())),
                       .data = entry.path,
-                      .target = labels_beside(entry, entries)},
+                      .target = companions.labels(entry)},
                      entry.shape.front(),
                      product(inner_of(entry))});
   }
@@ -89,28 +93,30 @@ constexpr std::uint64_t kTiledSide = 2048;
 constexpr std::uint64_t kTileSide = 512;
 
 // Large images can be read in windows as well.
-void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
+void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, const Companions& companions,
+               std::vector<Found>& found) {
   for (const DatasetEntry& entry : entries) {
     if (!is_images(entry)) continue;
     const std::optional<std::uint64_t> side = suggested_tile(file.describe(entry.path));
     if (!side) continue;
     found.push_back({{.what = fmt::format("tiles of {} images", format_count(entry.shape.front())),
                       .data = entry.path,
-                      .target = labels_beside(entry, entries),
+                      .target = companions.labels(entry),
                       .tile_size = *side},
                      entry.shape.front(),
                      product(inner_of(entry))});
   }
 }
 
-void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
+void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, const Companions& companions,
+                std::vector<Found>& found) {
   for (const DatasetEntry& entry : entries) {
     if (entry.type_text != "variable-length" || !file.describe_ragged(entry.path)) continue;
     found.push_back({{.what = fmt::format("{} images of variable length", format_count(entry.shape.front())),
                       .data = entry.path,
-                      .target = labels_beside(entry, entries),
+                      .target = companions.labels(entry),
                       .note = "--image-size HEIGHTxWIDTH where they differ in size",
-                      .image_shapes = table_of_shapes(entry, entries)},
+                      .image_shapes = companions.table_of_shapes(entry)},
                      entry.shape.front()});
   }
 }
@@ -195,23 +201,25 @@ bool in_groups(const DatasetEntry& entry, const std::map<std::string, Family>& f
 }
 
 // Adds rows of numbers that are not images, delivered as stored.
-void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Found>& found) {
+void add_rows(const std::vector<DatasetEntry>& entries, const Companions& companions,
+              std::vector<Found>& found) {
   const std::map<std::string, Family> families = families_of(entries);
+  std::set<std::string> targets;
+  for (const Found& other : found) targets.insert(other.reading.target);
   for (const DatasetEntry& entry : entries) {
     const bool rows =
         entry.numeric && entry.shape.size() >= 2 && entry.shape.front() > 0 && entry.shape[1] > 1;
-    const bool is_target =
-        std::ranges::any_of(found, [&](const Found& other) { return other.reading.target == entry.path; });
-    if (!rows || is_target || is_images(entry) || entry.path.ends_with("_shapes") ||
+    if (!rows || targets.contains(entry.path) || is_images(entry) || entry.path.ends_with("_shapes") ||
         in_groups(entry, families))
       continue;
     found.push_back({{.what = fmt::format("{} samples of {}", format_count(entry.shape.front()),
                                           fmt::join(inner_of(entry), "×")),
                       .data = entry.path,
-                      .target = labels_beside(entry, entries),
+                      .target = companions.labels(entry),
                       .input_layout = entry.shape.size() > 2 ? "none" : ""},
                      entry.shape.front(),
                      product(inner_of(entry))});
+    targets.insert(found.back().reading.target);
   }
 }
 
@@ -278,13 +286,14 @@ std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info) {
 }
 
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries) {
+  const Companions companions(entries);
   std::vector<Found> found;
-  add_arrays(entries, found);
-  add_tiles(file, entries, found);
+  add_arrays(entries, companions, found);
+  add_tiles(file, entries, companions, found);
   add_volumes(file, entries, found);
-  add_ragged(file, entries, found);
+  add_ragged(file, entries, companions, found);
   add_groups(entries, found);
-  add_rows(entries, found);
+  add_rows(entries, companions, found);
   std::ranges::stable_sort(found, std::greater(), [](const Found& candidate) {
     return std::pair(candidate.samples, candidate.values);
   });

@@ -58,8 +58,9 @@ std::string labels_of(const DatasetEntry& entry, const VolumeShape& volumes,
   if (!volumes.whole) wanted.insert(wanted.begin(), entry.shape.front());
   std::string found;
   for (const DatasetEntry& other : entries) {
-    const auto dtype = other.numeric ? dtype_from_name(other.type_text) : std::nullopt;
-    if (other.path == entry.path || other.shape != wanted || !dtype || !is_integer(*dtype)) continue;
+    if (!other.numeric || other.shape != wanted || other.path == entry.path) continue;
+    const auto dtype = dtype_from_name(other.type_text);
+    if (!dtype || !is_integer(*dtype)) continue;
     if (!found.empty()) return {};
     found = other.path;
   }

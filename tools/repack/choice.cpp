@@ -16,6 +16,7 @@
 #include "store/index/index_damage.hpp"
 #include "store/read/mapped_reader.hpp"
 #include "store/read/reader_factories.hpp"
+#include "tools/measure/decode_speed.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/table.hpp"
@@ -230,7 +231,8 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
   const std::uint64_t seed = parse_number("--shuffle-rows", arguments.shuffle_rows);
   for (RepackJob& job : jobs) {
     if (!shares_rows(jobs, job.info().shape)) continue;
-    job.shuffle_key = mix_key(seed, 0, 0);
+    // Where nothing is stored, all rows are equal.
+    if (written_share(*job.reader) > 0) job.shuffle_key = mix_key(seed, 0, 0);
     job.storage.rows_move = true;
   }
   return jobs;

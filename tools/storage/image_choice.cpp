@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "base/byte_units.hpp"
 #include "dataset/dataset_state.hpp"
@@ -26,6 +25,13 @@ std::string_view name_of_path(std::string_view path) { return path.substr(path.r
 
 bool one_number_a_row(const DatasetEntry& entry) {
   return entry.numeric && (entry.shape.size() == 1 || (entry.shape.size() == 2 && entry.shape[1] == 1));
+}
+
+// Ends the name of the table with the shapes of images of variable length.
+constexpr std::string_view kShapes = "_shapes";
+
+bool is_table_of_shapes(const DatasetEntry& entry) {
+  return entry.numeric && entry.shape.size() == 2 && entry.shape[1] == 3 && entry.path.ends_with(kShapes);
 }
 
 std::vector<DatasetEntry> image_datasets(const std::vector<DatasetEntry>& datasets) {
@@ -51,11 +57,12 @@ std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntr
   std::string text =
       fmt::format(". Try: h5feed {} {} --data {}{}", command, shell_word(file),
                   shell_word(chosen->path.substr(1)), needs_layout(*chosen) ? " --input-layout none" : "");
-  const std::string labels = labels_beside(*chosen, datasets);
+  const Companions companions(datasets);
+  const std::string labels = companions.labels(*chosen);
   const bool takes_labels = command != "tune";
   if (takes_labels && !labels.empty() && labels != chosen->path)
     text += " --target " + shell_word(labels.substr(1));
-  if (const std::string table = table_of_shapes(*chosen, datasets); !table.empty())
+  if (const std::string table = companions.table_of_shapes(*chosen); !table.empty())
     text += " --image-shapes " + shell_word(table.substr(1));
   return text;
 }
@@ -96,29 +103,25 @@ std::size_t label_rank(std::string_view path) {
   return static_cast<std::size_t>(usual - kUsualNames.begin());
 }
 
-std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets) {
-  std::string found;
-  auto found_rank = std::numeric_limits<std::size_t>::max();
+Companions::Companions(const std::vector<DatasetEntry>& datasets) {
   for (const DatasetEntry& entry : datasets) {
-    if (!one_number_a_row(entry) || entry.shape.front() != images.shape.front() ||
-        group_of(entry.path) != group_of(images.path)) {
-      continue;
-    }
-    const std::size_t rank = label_rank(entry.path);
-    if (rank < found_rank) {
-      found = entry.path;
-      found_rank = rank;
-    }
+    if (is_table_of_shapes(entry)) tables_.insert(entry.path);
+    if (!one_number_a_row(entry)) continue;
+    const Labels found = {entry.path, label_rank(entry.path)};
+    const auto [best, first] = labels_.try_emplace({group_of(entry.path), entry.shape.front()}, found);
+    if (!first && found.rank < best->second.rank) best->second = found;
   }
-  return found;
 }
 
-std::string table_of_shapes(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets) {
-  const std::string table = images.path + "_shapes";
-  const bool found = !images.numeric && std::ranges::any_of(datasets, [&](const DatasetEntry& other) {
-    return other.path == table && other.numeric && other.shape.size() == 2 && other.shape[1] == 3;
-  });
-  return found ? table : std::string();
+std::string Companions::labels(const DatasetEntry& images) const {
+  if (images.shape.empty()) return {};
+  const auto best = labels_.find({group_of(images.path), images.shape.front()});
+  return best == labels_.end() ? std::string() : std::string(best->second.path);
+}
+
+std::string Companions::table_of_shapes(const DatasetEntry& images) const {
+  const std::string table = images.path + std::string(kShapes);
+  return !images.numeric && tables_.contains(table) ? table : std::string();
 }
 
 bool holds_unreadable_numbers(const DatasetEntry& entry) {

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "h5feed/dataset.hpp"
@@ -22,13 +26,28 @@ Dataset open_dataset(const DatasetOptions& options, std::string_view command);
 /// all unusual names.
 std::size_t label_rank(std::string_view path);
 
-/// Returns the path of the labels of `images`: a dataset in the same group with one number for each of its
-/// rows; names such as labels, targets and y are preferred. Empty if there is none.
-std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
+/// Finds what belongs to a dataset among all datasets of its file, for each in about the same time. Refers to
+/// the datasets that it was made of, which must outlive it. Thread-safe.
+class Companions {
+ public:
+  explicit Companions(const std::vector<DatasetEntry>& datasets);
 
-/// Returns the path of the table with the shape of each image of variable length, if its bytes are pixels:
-/// "/images_shapes" for "/images". Empty if there is none.
-std::string table_of_shapes(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
+  /// Returns the path of the labels of `images`: a dataset in the same group with one number for each of its
+  /// rows; names such as labels, targets and y are preferred, and then the first one. Empty if there is none.
+  std::string labels(const DatasetEntry& images) const;
+
+  /// Returns the path of the table with the shape of each image of variable length, if its bytes are pixels:
+  /// "/images_shapes" for "/images". Empty if there is none.
+  std::string table_of_shapes(const DatasetEntry& images) const;
+
+ private:
+  struct Labels {
+    std::string_view path;
+    std::size_t rank;  // label_rank
+  };
+  std::map<std::pair<std::string_view, std::uint64_t>, Labels> labels_;  // By group and rows
+  std::set<std::string_view> tables_;                                    // Paths
+};
 
 /// Returns whether a dataset holds numbers of a type that h5feed cannot read, such as long double. Such a
 /// dataset is neither damaged nor text.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <ctime>
 #include <exception>
@@ -27,8 +28,16 @@ namespace {
 
 constexpr std::size_t kDigits = 12;
 
+// Of a long name only as much as leaves room for the rest (NAME_MAX), up to the end of a character of UTF-8.
 std::string prefix_of(const std::filesystem::path& target) {
-  return fmt::format(".{}.tmp-", target.filename().string());
+  constexpr std::size_t kMostBytes = NAME_MAX - std::string_view("..tmp-").size() - kDigits;
+  std::string name = target.filename().string();
+  if (name.size() > kMostBytes) {
+    std::size_t end = kMostBytes;
+    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
+    name.resize(end);
+  }
+  return fmt::format(".{}.tmp-", name);
 }
 
 bool is_temporary(std::string_view name, std::string_view prefix) {

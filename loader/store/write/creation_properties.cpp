@@ -22,7 +22,9 @@ void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpe
 
 herr_t copy_group_properties(hid_t from, hid_t to) {
   unsigned order = 0, most_compact = 0, least_dense = 0;
-  if (H5Pget_link_creation_order(from, &order) < 0 || H5Pset_link_creation_order(to, order) < 0 ||
+  hbool_t times = false;
+  if (H5Pget_obj_track_times(from, &times) < 0 || H5Pset_obj_track_times(to, times) < 0 ||
+      H5Pget_link_creation_order(from, &order) < 0 || H5Pset_link_creation_order(to, order) < 0 ||
       H5Pget_link_phase_change(from, &most_compact, &least_dense) < 0 ||
       H5Pset_link_phase_change(to, most_compact, least_dense) < 0 ||
       H5Pget_attr_creation_order(from, &order) < 0 || H5Pset_attr_creation_order(to, order) < 0 ||

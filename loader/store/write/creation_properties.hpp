@@ -17,8 +17,9 @@ namespace h5feed {
 void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpec>& filters,
                  std::size_t chunk_bytes, std::size_t element_bytes);
 
-/// Copies the creation order settings of links and attributes, and the thresholds from which they are
-/// indexed, between group creation property lists. Returns a negative value if libhdf5 fails.
+/// Copies whether times are kept, the creation order settings of links and attributes, and the thresholds
+/// from which they are indexed, between group creation property lists. Returns a negative value if libhdf5
+/// fails.
 herr_t copy_group_properties(hid_t from, hid_t to);
 
 /// Copies when the fill value is written, and the settings of attributes and times, between dataset creation

@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "store/write/copy_side.hpp"
 #include "store/write/object_copy.hpp"
+#include "store/write/value_pieces.hpp"
 
 namespace h5feed {
 

@@ -15,6 +15,7 @@
 #include "store/write/creation_properties.hpp"
 #include "store/write/h5_writer_handles.hpp"
 #include "store/write/type_copy.hpp"
+#include "store/write/value_pieces.hpp"
 
 namespace h5feed {
 namespace {
@@ -128,9 +129,6 @@ class ObjectCopy {
       calls_.done(-1, path, kNoProperties);
     }
     calls_.done(copy_group_properties(from.get(), to.get()), path, kNoProperties);
-    hbool_t times = false;
-    H5Pget_obj_track_times(from.get(), &times);
-    calls_.done(H5Pset_obj_track_times(to.get(), times), path, kNoProperties);
     return to;
   }
 
@@ -170,12 +168,7 @@ class ObjectCopy {
     const CopyMethod method = source_.method_of(object, original.get(), plan_);
     const ScopedId type = source_.calls.id(H5Dget_type(original.get()), path, kNoType);
     if (method == CopyMethod::verbatim) {
-      // In addition to the values: variable-length parts are in heaps, which take no more space than in the
-      // source.
-      const ValueShape shape = value_shape(type.get(), source_.calls, path);
-      hsize_t heap_bytes = 0;
-      if (shape.has_variable) H5Fget_filesize(source_.file, &heap_bytes);
-      state_.reserve(H5Dget_storage_size(original.get()) + heap_bytes);
+      state_.reserve(H5Dget_storage_size(original.get()));
       const ScopedId properties = calls_.id(H5Pcreate(H5P_OBJECT_COPY), path, kNoProperties);
       calls_.done(H5Pset_copy_object(properties.get(), H5O_COPY_WITHOUT_ATTR_FLAG), path, kNoProperties);
       calls_.done(H5Ocopy(from, name, to, name, properties.get(), link_properties), path, "cannot be copied");
@@ -328,7 +321,7 @@ class ObjectCopy {
       with_attribute(source_.calls, attribute.get(), holder,
                      [&](hid_t type, hid_t space, const ValueShape& shape, std::span<std::byte> values,
                          std::size_t elements) H5FEED_REQUIRES(hdf5_mutex) {
-                       state_.reserve(values.size());
+                       state_.reserve(values.size() + heap_bytes(shape, values, elements));
                        const ScopedId copied_type = type_in_copy(type, holder);
                        const ScopedId copied_space = new_space(space, holder);
                        const ScopedId made =
@@ -358,14 +351,12 @@ class ObjectCopy {
     const ScopedId to = calls_.id(H5Dopen2(file_, path.c_str(), access.get()), path, "cannot be opened");
     const ScopedId type = source_.calls.id(H5Dget_type(from.get()), path, kNoType);
     const ValueShape shape = value_shape(type.get(), source_.calls, path);
-    hsize_t heap_bytes = 0;
-    if (shape.has_variable) H5Fget_filesize(source_.file, &heap_bytes);
-    state_.reserve(H5Dget_storage_size(from.get()) + heap_bytes);
+    state_.reserve(H5Dget_storage_size(from.get()));
     read_in_pieces(from.get(), type.get(), source_.calls, path,
                    [&](std::span<std::byte> values, std::size_t elements, hid_t memory_space,
                        hid_t file_space) H5FEED_REQUIRES(hdf5_mutex) {
                      proceed();
-                     state_.reserve(values.size());
+                     state_.reserve(values.size() + heap_bytes(shape, values, elements));
                      translate_all(shape, values, elements, path);
                      calls_.done(
                          H5Dwrite(to.get(), type.get(), memory_space, file_space, H5P_DEFAULT, values.data()),

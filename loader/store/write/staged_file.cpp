@@ -27,6 +27,8 @@ namespace {
 // Storage is claimed in steps of this size; writeback starts every few steps.
 constexpr std::uint64_t kStep = 8 * kMiB;
 
+constexpr mode_t kPermissions = S_IRWXU | S_IRWXG | S_IRWXO;
+
 [[noreturn]] void fail(const std::filesystem::path& target, std::string_view action, int error) {
   throw FileError(
       fmt::format("{}: cannot {}: {}", target.string(), action, std::generic_category().message(error)));
@@ -70,6 +72,17 @@ bool is_beyond_free_space(int fd, std::uint64_t end) noexcept {
                                        static_cast<std::uint64_t>(status.st_size));
   const std::uint64_t needed = end - std::min(end, there);
   return needed / std::max<std::uint64_t>(1, space.f_frsize) > space.f_bavail;
+}
+
+// Gives a file the permissions of the one that it replaces, and its owner and group if this process may. Some
+// file systems have none of them.
+void take_over_access(int fd, const struct stat& replaced) noexcept {
+  mode_t mode = replaced.st_mode & kPermissions;
+  if (::fchown(fd, replaced.st_uid, replaced.st_gid) != 0 &&
+      ::fchown(fd, static_cast<uid_t>(-1), replaced.st_gid) != 0) {
+    mode &= ~static_cast<mode_t>(S_IRWXG);  // meant for another group
+  }
+  ::fchmod(fd, mode);
 }
 
 }  // namespace
@@ -136,11 +149,20 @@ void StagedFile::probe(std::uint64_t bytes) const {
   remove_abandoned_temporaries(target_);
 }
 
+std::optional<struct stat> StagedFile::status_of_replaced() const noexcept {
+  struct stat status = {};
+  if (!overwrite_ || ::stat(target_.c_str(), &status) != 0) return std::nullopt;
+  return status;
+}
+
 void StagedFile::hold() {
   if (file_.valid()) return;
   file_ = FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!file_.valid()) fail(target_, "open the temporary file", errno);
   hold_temporary(file_.get(), temporary_);
+  // From the first value on, nobody can read the file who could not read the one that it replaces.
+  if (const auto replaced = status_of_replaced())
+    ::fchmod(file_.get(), (replaced->st_mode & kPermissions) | S_IRUSR | S_IWUSR);
 }
 
 void StagedFile::reserve(std::uint64_t bytes) {
@@ -172,6 +194,7 @@ void StagedFile::commit() {
   if (::fstat(file_.get(), &status) != 0 || ::ftruncate(file_.get(), status.st_size) != 0) {
     fail(target_, "finish it", errno);
   }
+  if (const auto replaced = status_of_replaced()) take_over_access(file_.get(), *replaced);
   if (::fsync(file_.get()) != 0) fail(target_, "make it durable", errno);
   // The target may have been created in the meantime; not every file system can refuse that atomically.
   const unsigned flags = overwrite_ ? 0 : RENAME_NOREPLACE;

@@ -2,8 +2,11 @@
 // A file that appears under its name either complete or not at all.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "base/byte_units.hpp"
 #include "base/files/file_descriptor.hpp"
@@ -58,11 +61,16 @@ class StagedFile {
   /// has little left to wait for. Does not wait for storage.
   void wrote(std::uint64_t bytes) noexcept;
 
-  /// Syncs the temporary file to storage and renames it onto the target. Blocks until storage has it. Throws
-  /// FileError; the target is then unchanged, unless the sync of its directory failed after the rename.
+  /// Syncs the temporary file to storage and renames it onto the target. A file that it replaces hands on its
+  /// permissions, and its owner and group where this process may give files to them. Blocks until storage has
+  /// it. Throws FileError; the target is then unchanged, unless the sync of its directory failed after the
+  /// rename.
   void commit();
 
  private:
+  // Returns what the system says of the file that is to be replaced, if there is one.
+  std::optional<struct stat> status_of_replaced() const noexcept;
+
   const std::filesystem::path target_;
   const std::filesystem::path temporary_;
   const bool overwrite_;

@@ -8,7 +8,6 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "store/hdf5/object_tree.hpp"
@@ -61,6 +60,10 @@ void serialize(const ValueShape& shape, std::byte* value,
                const std::function<std::string(ValueShape::Kind, std::byte*)>& reference_text,
                const std::function<void(std::span<const std::byte>)>& update);
 
+/// Returns an upper bound of what a file's global heap grows by when `elements` values are written: their
+/// parts of variable length, with the heap's own headers and gaps. Takes time for each of these parts only.
+std::uint64_t heap_bytes(const ValueShape& shape, std::span<const std::byte> values, std::size_t elements);
+
 /// Frees, when destroyed, the memory that libhdf5 allocated for variable-length parts of values that it read.
 class Reclaim {
  public:
@@ -74,18 +77,5 @@ class Reclaim {
   hid_t space_;
   void* values_;
 };
-
-/// Returns whether each chunk of a chunked dataset is stored. Throws FileError.
-bool stores_all_chunks(hid_t dataset, const H5::DSetCreatPropList& plist, const Hdf5Calls& calls,
-                       const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
-
-/// Reads a dataset in pieces of about 4 MiB, with the parts of variable length, and calls `use` with the
-/// values and the selections for H5Dwrite. Leaves out what is not stored, and calls `use` never if that is
-/// all. Pieces are whole rows in row-major order, of the stored chunks where any are left out or values are
-/// of variable length. Frees variable-length parts after each call. Throws FileError and what `use` throws.
-void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std::string& path,
-                    const std::function<void(std::span<std::byte> values, std::size_t elements,
-                                             hid_t memory_space, hid_t file_space)>& use)
-    H5FEED_REQUIRES(hdf5_mutex);
 
 }  // namespace h5feed

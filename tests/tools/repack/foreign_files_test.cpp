@@ -14,6 +14,7 @@
 
 #include "store/hdf5/h5_file_handles.hpp"
 #include "store/write/stored_values.hpp"
+#include "store/write/value_pieces.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/image_bytes.hpp"

@@ -73,6 +73,21 @@ TEST(Repack, replaces_another_file_only_when_forced) {
   EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "images"), read_through_libhdf5(dir / "a.h5", "images"));
 }
 
+TEST(Repack, keeps_the_permissions_of_the_file_that_it_replaces) {
+  const TempDir dir;
+  generate(dir, "10", "10");
+  using std::filesystem::perms;
+  for (const perms mode : {perms::owner_read, perms(0660), perms(0604)}) {
+    replace_file(dir / "b.h5", patterned_bytes(100));
+    std::filesystem::permissions(dir / "b.h5", mode);
+    const ProgramResult result =
+        run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "5", "--force"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(std::filesystem::status(dir / "b.h5").permissions(), mode);
+    std::filesystem::remove(dir / "b.h5");
+  }
+}
+
 TEST(Repack, names_the_file_of_a_dataset_that_cannot_be_contiguous) {
   const TempDir dir;
   H5TestFile(dir / "g.h5").create({.path = "x", .shape = {10}, .max_shape = {~0ULL}, .chunk = {5}});

@@ -41,12 +41,16 @@ DatasetEntry entry(const std::string& path, std::vector<std::uint64_t> shape, bo
 
 TEST(ImageChoice, finds_the_labels_beside_images) {
   const DatasetEntry images = entry("/train/images", {30, 4, 4});
-  EXPECT_EQ(labels_beside(images, {images, entry("/train/ids", {30}), entry("/train/labels", {30})}),
-            "/train/labels");
-  EXPECT_EQ(labels_beside(images, {images, entry("/train/ids", {30, 1})}), "/train/ids");
-  EXPECT_EQ(labels_beside(images, {images, entry("/test/labels", {30}), entry("/train/labels", {29}),
-                                   entry("/train/boxes", {30, 4}), entry("/train/names", {30}, false)}),
+  const auto labels = [&](std::vector<DatasetEntry> others) {
+    others.push_back(images);
+    return Companions(others).labels(images);
+  };
+  EXPECT_EQ(labels({entry("/train/ids", {30}), entry("/train/labels", {30})}), "/train/labels");
+  EXPECT_EQ(labels({entry("/train/b", {30}), entry("/train/a", {30, 1})}), "/train/b");
+  EXPECT_EQ(labels({entry("/test/labels", {30}), entry("/train/labels", {29}), entry("/train/boxes", {30, 4}),
+                    entry("/train/names", {30}, false)}),
             "");
+  EXPECT_EQ(Companions({}).labels(entry("/train/one_value", {})), "");
 }
 
 TEST(ImageChoice, tells_why_labels_are_none) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -54,6 +55,22 @@ class TemporaryFile : public ::testing::Test {
 
   const TempDir dir_;
 };
+
+TEST_F(TemporaryFile, of_a_long_name_has_a_shorter_one) {
+  for (const std::string& character : {std::string("a"), std::string("\xC3\xA9")}) {  // an accented e
+    for (std::size_t bytes = 230; bytes <= NAME_MAX; ++bytes) {
+      std::string name = bytes % character.size() == 0 ? "" : "b";
+      while (name.size() < bytes) name += character;
+      const fs::path left = made(temporary_beside(dir_ / name));
+      ASSERT_TRUE(fs::exists(left)) << bytes;
+      const std::string shown = left.filename().string();
+      const std::size_t end = shown.find(".tmp-");
+      EXPECT_EQ((end - 1 - bytes % character.size()) % character.size(), 0U) << "cut within a character";
+      remove_abandoned_temporaries(dir_ / name);
+      EXPECT_THAT(rest(), IsEmpty()) << bytes;
+    }
+  }
+}
 
 TEST_F(TemporaryFile, that_was_left_is_removed) {
   left();
