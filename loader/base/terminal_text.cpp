@@ -102,4 +102,19 @@ std::string on_one_line(std::string_view text) {
   return line;
 }
 
+std::string abridged(std::string_view text, std::size_t most) {
+  std::size_t characters = 0;
+  for_each_character(text, [&](std::string_view, std::size_t) { ++characters; });
+  if (characters <= most) return std::string(text);
+  const std::size_t tail = most / 2, head = most - tail - 1;
+  std::string kept;
+  std::size_t at = 0;
+  for_each_character(text, [&](std::string_view character, std::size_t) {
+    if (at == head) kept += "…";
+    if (at < head || at >= characters - tail) kept += character;
+    ++at;
+  });
+  return kept;
+}
+
 }  // namespace h5feed

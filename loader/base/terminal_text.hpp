@@ -30,4 +30,11 @@ std::string without_controls(std::string_view text);
 /// \uNNNN. Bytes that are not UTF-8 stay, because names of files may have them.
 std::string on_one_line(std::string_view text);
 
+/// Characters that a message shows of a value that may be of any length.
+inline constexpr std::size_t kMostShown = 100;
+
+/// Returns the text with at most `most` characters, "…" among them in place of its middle if it has more. A
+/// byte that is not UTF-8 counts as a character.
+std::string abridged(std::string_view text, std::size_t most = kMostShown);
+
 }  // namespace h5feed

@@ -20,6 +20,7 @@
 #include "dataset/dataset_state.hpp"
 #include "dataset/episode_opener.hpp"
 #include "dataset/isolation.hpp"
+#include "dataset/null_characters.hpp"
 #include "dataset/sample_opener.hpp"
 #include "dataset/sparse_opener.hpp"
 #include "dataset/tile_labels.hpp"
@@ -147,6 +148,7 @@ Dataset Dataset::open(const DatasetOptions& options) { return DatasetAccess::ope
 
 Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wrap,
                             const StorageProbe& probe) {
+  refuse_null_characters(options);
   if (options.tiles) check_tile_options(*options.tiles);
   if (options.tiles && !options.channels.empty()) {
     throw OptionError(fmt::format("{} cannot be chosen with {}; leave one of the two out",

@@ -11,6 +11,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
+#include "base/terminal_text.hpp"
 #include "dataset/dataset_state.hpp"
 #include "dataset/field_opener.hpp"
 #include "h5feed/error.hpp"
@@ -206,7 +207,7 @@ EpochSize::EpochSize(std::string_view text) {
   if (text != "longest") {
     throw OptionError(
         fmt::format("{} \"{}\" is not known; use \"shortest\", \"longest\", or a number of samples",
-                    spelled("epoch_size"), text));
+                    spelled("epoch_size"), abridged(text)));
   }
   kind_ = Kind::longest;
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/option_spelling.hpp"
+#include "base/terminal_text.hpp"
 #include "h5feed/error.hpp"
 #include "plan/permutation.hpp"
 #include "plan/streams.hpp"
@@ -33,13 +34,13 @@ Shuffle::Shuffle(std::string_view text) {
     }
     if (error == std::errc::result_out_of_range && parsed_to == end && !number.starts_with('-')) {
       throw OptionError(fmt::format("{} \"{}\": too many chunks in a window; the whole dataset is \"full\"",
-                                    spelled("shuffle"), text));
+                                    spelled("shuffle"), abridged(text)));
     }
   }
   throw OptionError(
       fmt::format("{} \"{}\" is not known; use \"sequential\", \"full\", or \"chunk:K\" with "
                   "windows of K chunks, e.g. \"chunk:16\"",
-                  spelled("shuffle"), text));
+                  spelled("shuffle"), abridged(text)));
 }
 
 std::string Shuffle::to_string() const {
@@ -57,7 +58,7 @@ std::string Shuffle::to_string() const {
 GpuCacheBytes::GpuCacheBytes(std::string_view text) : automatic_(text == "auto") {
   if (automatic_) return;
   throw OptionError(fmt::format("{} \"{}\" is not a size; use a number of bytes, or \"auto\"",
-                                spelled("gpu_cache_bytes"), text));
+                                spelled("gpu_cache_bytes"), abridged(text)));
 }
 
 void GpuCacheBytes::refuse_negative() {

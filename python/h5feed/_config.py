@@ -13,6 +13,8 @@ from ._options import PathLike
 _PARTS = ("dataset", "mixture", "loader")
 # An option that the program takes, too.
 _NOT_IN_PYTHON = {"output_memory"}
+# Deepest nesting of arrays and objects, as in the program; printing a deeper value may exhaust the stack.
+_MOST_LEVELS = 64
 
 
 def read_config(path: PathLike, part: str, names: Collection[str]) -> dict[str, Any]:
@@ -54,6 +56,21 @@ def _check_names(where: str, options: dict[str, Any], names: Collection[str]) ->
             raise OptionError(f'{where} has no option "{name}"')
 
 
+def _too_deep(shown: str) -> str:
+    return f"{shown}: nested more than {_MOST_LEVELS} levels deep, which no configuration is"
+
+
+def _is_deep(value: Any) -> bool:
+    """Returns whether a value of JSON is nested more than _MOST_LEVELS levels deep."""
+    level = [value]
+    for _ in range(_MOST_LEVELS + 1):
+        level = [part for part in level if isinstance(part, (dict, list))]
+        if not level:
+            return False
+        level = [part for outer in level for part in (outer.values() if isinstance(outer, dict) else outer)]
+    return True
+
+
 def _read(path: PathLike) -> dict[str, Any]:
     """Returns a configuration file, each part of which is a dict."""
     shown = os.fsdecode(path)
@@ -64,6 +81,10 @@ def _read(path: PathLike) -> dict[str, Any]:
         raise FileError(f"{shown}: cannot be read ({error.strerror}); give a configuration file") from None
     except ValueError as error:
         raise OptionError(f"{shown}: not JSON: {error}") from None
+    except RecursionError:
+        raise OptionError(_too_deep(shown)) from None
+    if _is_deep(config):
+        raise OptionError(_too_deep(shown))
     if not isinstance(config, dict) or not all(isinstance(config.get(part, {}), dict) for part in _PARTS):
         raise OptionError(f'{shown}: not a configuration, an object with the parts "dataset" or "mixture", and "loader"')
     for name in config:

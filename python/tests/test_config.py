@@ -82,6 +82,13 @@ def test_names_what_is_wrong(config, tmp_path):
                            ({"mixture": {"sets": []}}, "needs at least one set")):
         with pytest.raises(h5feed.OptionError, match=message):
             h5feed.DataLoader.from_config(config(**parts))
+    for levels in (65, 900, 200_000):
+        (tmp_path / "c.json").write_text('{"loader": {"normalize": ' + "[" * (levels - 2) + "]" * (levels - 2) + "}}")
+        with pytest.raises(h5feed.OptionError, match=r"^c\.json: nested more than 64 levels deep, which no configuration is$"):
+            h5feed.DataLoader.from_config("c.json")
+    for name, value in (("files", ["a.h5\0x"]), ("data", "x\0y"), ("target", "y\0")):
+        with pytest.raises(h5feed.OptionError, match=f"{name}: embedded null byte"):
+            h5feed.DataLoader.from_config(config(dataset={**DATASET, name: value}))
     (tmp_path / "c.json").write_text("{")
     with pytest.raises(h5feed.OptionError, match="not JSON"):
         h5feed.DataLoader.from_config("c.json")

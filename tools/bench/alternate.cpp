@@ -13,6 +13,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
+#include "base/terminal_text.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
 #include "tools/bench/report.hpp"
@@ -152,7 +153,7 @@ class Alternation {
     // Once more, to show the message.
     if (child.exit_code != kDone) child = run_program(series.side.program, words, limit, [] {});
     if (child.exit_code != kDone && child.signal == 0 && !child.timed_out) return child.exit_code;
-    const Json json = Json::parse(child.output, nullptr, false);
+    const Json json = json_from(child.output);
     if (!json.is_object() || !json.contains("rows") || json["rows"].empty()) {
       throw Error(fmt::format("--alternate: {} printed no result of bench; see its message above",
                               printable(series.side.program)));
@@ -235,8 +236,8 @@ AlternateSide parse_side(const std::string& text, const AlternateRequest& reques
   for (const std::string& word : words_of(text)) {
     if (word.find('=') == std::string::npos) {
       if (has_program) {
-        throw OptionError(
-            fmt::format("--alternate \"{}\": give one program, and settings as NAME=VALUE", printable(text)));
+        throw OptionError(fmt::format("--alternate \"{}\": give one program, and settings as NAME=VALUE",
+                                      abridged(printable(text))));
       }
       has_program = true;
       side.program = word;

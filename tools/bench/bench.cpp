@@ -16,6 +16,7 @@
 
 #include "base/files/scratch_folder.hpp"
 #include "base/system_limits.hpp"
+#include "base/terminal_text.hpp"
 #include "h5feed/error.hpp"
 #include "tools/bench/alternate.hpp"
 #include "tools/bench/help.hpp"
@@ -57,7 +58,7 @@ void require_cpu(const std::string& device) {
   throw OptionError(
       fmt::format("--device \"{}\": this program measures delivery to the CPU (cpu, auto); to a GPU: "
                   "tools/gpu_check.sh bench",
-                  printable(device)));
+                  abridged(printable(device))));
 }
 
 BenchSettings make_settings(const BenchArguments& arguments) {

@@ -88,10 +88,12 @@ Json read_result(const std::string& file) {
   if (!in)
     throw FileError(
         fmt::format("--compare {}: cannot be read; bench --export-json writes such a file", name));
-  const Json json = Json::parse(text, nullptr, false);
-  if (!is_result(json))
-    throw OptionError(
-        fmt::format("--compare {}: not a result of bench; give a file of bench --export-json", name));
+  std::string too_deep;
+  const Json json = json_from(text, &too_deep);
+  if (!is_result(json)) {
+    throw OptionError(fmt::format("--compare {}: {}; give a file of bench --export-json", name,
+                                  too_deep.empty() ? "not a result of bench" : too_deep));
+  }
   return json;
 }
 

@@ -192,7 +192,7 @@ class Comparison {
       say(fmt::format("{} copies the samples into its own format, {}, which is not measured", peer.name,
                       printable((folder_.path() / peer.name).string())));
       const ChildResult child = ask(peer, "convert", settings_for(*way, 0), reading_limit(), [] {});
-      const Json answer = Json::parse(child.output, nullptr, false);
+      const Json answer = json_from(child.output);
       Conversion& made = conversions_[peer.name];
       made.error = problem_of(peer, child, answer, reading_limit());
       if (made.error.empty()) {
@@ -232,7 +232,7 @@ class Comparison {
                               workers_text(row.num_workers()), child.signal, ::strsignal(child.signal)));
     }
     if (child.exit_code != kDone) return child.exit_code;
-    const Json answer = Json::parse(child.output);
+    const Json answer = json_from(child.output);
     for (const auto& [key, value] : answer.at("resolved").items()) resolved_[key] = value;
     if (!counts) return kDone;
     const Json& result = answer.at("row");
@@ -289,7 +289,7 @@ class Comparison {
     if (row.way().slow_start) limit += reading_limit();
     const ChildResult child =
         ask(*row.peer(), "measure", settings_for(row.way(), row.num_workers()), limit, tick);
-    const Json answer = Json::parse(child.output, nullptr, false);
+    const Json answer = json_from(child.output);
     const std::string problem = problem_of(*row.peer(), child, answer, limit);
     if (!problem.empty()) {
       row.fail(problem);

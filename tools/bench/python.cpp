@@ -48,7 +48,7 @@ std::optional<Answer> probe(const std::string& program, const std::string& peer,
                     "--python PROGRAM",
                     peer, printable(program), kProbeLimit.count()));
   }
-  const Json description = Json::parse(child.output, nullptr, false);
+  const Json description = json_from(child.output);
   if (child.exit_code != 0 || child.signal != 0 || !description.is_object()) {
     throw Error(
         fmt::format("{} cannot run the peer; see its message above, or name another: --python PROGRAM",

@@ -63,7 +63,7 @@ Answers run_ranks(const RowRequest& request, Progress& progress) {
           request.world_size, child.signal));
     }
     if (child.exit_code != kDone && answers.exit_code == kDone) answers.exit_code = child.exit_code;
-    if (child.exit_code == kDone) answers.ranks.push_back(Json::parse(child.output));
+    if (child.exit_code == kDone) answers.ranks.push_back(json_from(child.output));
   }
   return answers;
 }

@@ -15,6 +15,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
+#include "base/terminal_text.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
@@ -49,7 +50,9 @@ std::vector<Variant> variants_of(const RowsRequest& request) {
         const Json settings = to_json(next.settings);
         const Json typed = settings.value(sweep.name, Json());
         // A default does not stand among the settings, and a struct is shorter as typed.
-        next.swept[sweep.name] = typed.is_primitive() && !typed.is_null() ? typed : value_from_text(value);
+        next.swept[sweep.name] = typed.is_primitive() && !typed.is_null()
+                                     ? typed
+                                     : value_from_text("--sweep." + sweep.name, value);
       }
     }
     variants = std::move(wider);
@@ -206,7 +209,8 @@ Sweep parse_sweep(const std::string& option, const std::string& text) {
     const auto to = std::min(values.find(',', from), values.size());
     sweep.values.push_back(values.substr(from, to - from));
     if (sweep.values.back().empty())
-      throw OptionError(fmt::format("{} \"{}\": give values, such as batch_size=64,256", option, text));
+      throw OptionError(
+          fmt::format("{} \"{}\": give values, such as batch_size=64,256", option, abridged(text)));
     from = to + 1;
   }
   if (name == "num_workers")
@@ -230,7 +234,7 @@ RowOutcome measure_row(const RowRequest& request, Progress& progress) {
                     workers_text(request.num_workers), child.signal, ::strsignal(child.signal)));
   }
   if (child.exit_code != kDone) return {child.exit_code, {}};
-  return {kDone, Json::parse(child.output)};
+  return {kDone, json_from(child.output)};
 }
 
 int bench_rows(const RowsRequest& request, const OutputOptions& output) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/terminal_text.hpp"
 #include "h5feed/error.hpp"
 #include "tools/bench/settings.hpp"
 #include "tools/program/options_json.hpp"
@@ -79,7 +80,8 @@ void add_named_field(BenchSettings& settings, Text option, Text text) {
   const auto equals = text.find('=');
   FieldOptions named{.name = text.substr(0, equals)};
   if (equals != std::string::npos) named.data = text.substr(equals + 1);
-  if (named.name.empty()) throw OptionError(fmt::format("{} \"{}\": give NAME, or NAME=PATH", option, text));
+  if (named.name.empty())
+    throw OptionError(fmt::format("{} \"{}\": give NAME, or NAME=PATH", option, abridged(text)));
   settings.dataset.fields.push_back(std::move(named));
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
+#include "base/terminal_text.hpp"
 #include "h5feed/error.hpp"
 #include "tools/program/table.hpp"
 #include "tools/storage/image_choice.hpp"
@@ -98,8 +99,10 @@ BenchSettings settings_from(const SettingTexts& texts, BenchSettings settings) {
   return settings;
 }
 
-Json value_from_text(const std::string& text) {
-  Json value = Json::parse(text, nullptr, false);
+Json value_from_text(const std::string& where, const std::string& text) {
+  std::string too_deep;
+  Json value = json_from(text, &too_deep);
+  if (!too_deep.empty()) throw OptionError(fmt::format("{}: {}, which no option is", where, too_deep));
   if (!value.is_discarded()) return value;
   if (text == "none") return nullptr;
   if (const auto bytes = parse_bytes(text)) return *bytes;
@@ -110,7 +113,7 @@ std::pair<std::string, std::string> name_and_value(std::string_view option, cons
   const auto equals = text.find('=');
   if (equals == 0 || equals == std::string::npos) {
     throw OptionError(
-        fmt::format("{} \"{}\": give NAME=VALUE, such as batch_size=64", option, printable(text)));
+        fmt::format("{} \"{}\": give NAME=VALUE, such as batch_size=64", option, abridged(printable(text))));
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
@@ -128,8 +131,8 @@ void set_by_name(BenchSettings& settings, std::string_view option, const std::st
   if (done) return;
   if (const std::vector<std::string> names = option_names(); std::ranges::count(names, name) == 0)
     throw OptionError(fmt::format("{}: there is no option \"{}\" of a dataset or a loader; they have {}",
-                                  option, printable(name), fmt::join(names, ", ")));
-  const Json one = {{name, value_from_text(text)}};
+                                  option, abridged(printable(name)), fmt::join(names, ", ")));
+  const Json one = {{name, value_from_text(fmt::format("{}.{}", option, name), text)}};
   if (is_loader_option(name)) {
     read_options(std::string(option), one, settings.loader);
   } else {

@@ -92,7 +92,8 @@ void set_by_name(BenchSettings& settings, std::string_view option, const std::st
                  const std::string& text);
 
 /// Converts a value as typed to JSON: a number or other JSON, a size such as 64MiB, null for none, or text.
-Json value_from_text(const std::string& text);
+/// `where` names the option in messages. Throws OptionError for JSON that is nested too deep.
+Json value_from_text(const std::string& where, const std::string& text);
 
 /// Splits "batch_size=64" at its first "=". Throws OptionError that names `option` if there is none.
 std::pair<std::string, std::string> name_and_value(std::string_view option, const std::string& text);

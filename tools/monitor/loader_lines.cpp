@@ -2,8 +2,9 @@
 #include "tools/monitor/loader_lines.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "tools/program/output.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -44,7 +45,7 @@ void LoaderLines::read(Point& point) {
 }
 
 void LoaderLines::take(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const Json json = json_from(line);
   if (!json.is_object()) return;
   const auto number = [&](const char* key) {
     const auto found = json.find(key);
@@ -55,7 +56,7 @@ void LoaderLines::take(const std::string& line) {
                     .loader = static_cast<std::int64_t>(number("loader")),
                     .epoch = static_cast<std::int64_t>(number("epoch")),
                     .end_s = number("time") - started_s_,
-                    .finished = json.value("finished", nlohmann::json()) == true,
+                    .finished = json.value("finished", Json()) == true,
                     .samples = number("samples"),
                     .wait_share = number("wait_share")};
   const double seconds = number("seconds");

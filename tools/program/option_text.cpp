@@ -13,6 +13,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
+#include "base/terminal_text.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/option_names.hpp"
 
@@ -20,12 +21,12 @@ namespace h5feed::cli {
 namespace {
 
 [[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view accepted) {
-  throw OptionError(fmt::format("{} \"{}\": give {}", option, text, accepted));
+  throw OptionError(fmt::format("{} \"{}\": give {}", option, abridged(text), accepted));
 }
 
 // Names no bound: most options have a smaller one than their integer type, which is checked later.
 [[noreturn]] void refuse_large(std::string_view option, std::string_view text) {
-  throw OptionError(fmt::format("{} \"{}\" is too large; give a smaller number", option, text));
+  throw OptionError(fmt::format("{} \"{}\" is too large; give a smaller number", option, abridged(text)));
 }
 
 template <typename T>
@@ -200,7 +201,7 @@ std::int64_t parse_integer(std::string_view option, std::string_view text) {
   if (value) return *value;
   if (all_digits(text)) refuse_large(option, text);
   if (text.starts_with('-') && all_digits(text.substr(1)))
-    throw OptionError(fmt::format("{} \"{}\" is too small; give a larger number", option, text));
+    throw OptionError(fmt::format("{} \"{}\" is too small; give a larger number", option, abridged(text)));
   refuse(option, text, "a whole number");
 }
 
@@ -233,7 +234,8 @@ std::uint64_t parse_size(std::string_view option, std::string_view text) {
   const auto value = parse_bytes(text);
   if (value && *value <= kMost) return *value;
   if (!value && !size_too_large(text)) refuse(option, text, "a size such as 512MiB or 1.5GiB");
-  throw OptionError(fmt::format("{} \"{}\" is too large; give at most 4 EiB (2^62 bytes)", option, text));
+  throw OptionError(
+      fmt::format("{} \"{}\" is too large; give at most 4 EiB (2^62 bytes)", option, abridged(text)));
 }
 
 std::chrono::nanoseconds parse_duration(std::string_view option, std::string_view text) {
@@ -245,7 +247,8 @@ std::chrono::nanoseconds parse_duration(std::string_view option, std::string_vie
     if (!value || *value <= 0) break;
     // Limits times, so that sums of them cannot overflow.
     if (*value * nanoseconds > 86400e9)
-      throw OptionError(fmt::format("{} \"{}\" is too long; give at most a day (1440m)", option, text));
+      throw OptionError(
+          fmt::format("{} \"{}\" is too long; give at most a day (1440m)", option, abridged(text)));
     return std::chrono::nanoseconds(static_cast<std::int64_t>(*value * nanoseconds));
   }
   refuse(option, text, "a time such as 3s, 500ms or 2m");
@@ -258,7 +261,8 @@ std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view
     const auto extent = whole<std::uint64_t>(part);
     if (!all_digits(part) || extent == 0U) refuse(option, text, form);
     if (!extent || *extent > kLargest / elements)
-      throw OptionError(fmt::format("{} \"{}\" is too large; its product must be below 2^63", option, text));
+      throw OptionError(
+          fmt::format("{} \"{}\" is too large; its product must be below 2^63", option, abridged(text)));
     elements *= *extent;
     shape.push_back(*extent);
   }

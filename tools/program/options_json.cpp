@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/terminal_text.hpp"
 #include "h5feed/error.hpp"
 #include "tools/program/table.hpp"
 
@@ -100,8 +101,17 @@ Json as_json(const std::optional<T>& value) {
 // Values from JSON. `where` names the option in messages.
 
 [[noreturn]] void refuse(const std::string& where, const Json& json, std::string_view expected) {
-  throw OptionError(fmt::format("{}: expected {}, got {}", printable(where), expected,
-                                printable(json.dump(-1, ' ', false, Json::error_handler_t::replace))));
+  const std::string text = printable(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  throw OptionError(fmt::format("{}: expected {}, got {}", printable(where), expected, abridged(text)));
+}
+
+// Returns the text of a path or a name, which the system and libhdf5 end at a null character.
+std::string text_from(const std::string& where, const Json& json, std::string_view expected) {
+  if (!json.is_string()) refuse(where, json, expected);
+  const auto& text = json.get_ref<const std::string&>();
+  if (text.find('\0') != std::string::npos)
+    refuse(where, json, fmt::format("{} without a null character", expected));
+  return text;
 }
 
 void set_value(const std::string& where, const Json& json, std::filesystem::path& into);
@@ -121,8 +131,7 @@ template <typename T>
 void set_value(const std::string& where, const Json& json, T& into);
 
 void set_value(const std::string& where, const Json& json, std::filesystem::path& into) {
-  if (!json.is_string()) refuse(where, json, "a path");
-  into = json.get<std::string>();
+  into = text_from(where, json, "a path");
 }
 
 void set_value(const std::string& where, const Json& json, Shuffle& into) {
@@ -165,7 +174,7 @@ void set_value(const std::string& where, const Json& json, GpuCacheBytes& into) 
 
 void set_value(const std::string& where, const Json& json, SparseOptions::Column& into) {
   if (json.is_string()) {
-    into = json.get<std::string>();
+    into = text_from(where, json, "a name");
   } else {
     set_value(where, json, into.emplace<std::int64_t>());
   }
@@ -250,8 +259,8 @@ void set_struct(const std::string& where, const Json& json, T& into) {
     bool known = false;
     visit_options(into, [&](const char* option, auto&) { known = known || name == option; });
     if (!known)
-      throw OptionError(
-          fmt::format("{} has no option \"{}\"; it has {}", printable(where), printable(name), names));
+      throw OptionError(fmt::format("{} has no option \"{}\"; it has {}", printable(where),
+                                    abridged(printable(name)), names));
   }
 }
 
@@ -261,8 +270,7 @@ void set_value(const std::string& where, const Json& json, T& into) {
     if (!json.is_boolean()) refuse(where, json, "true or false");
     into = json.get<bool>();
   } else if constexpr (std::same_as<T, std::string>) {
-    if (!json.is_string()) refuse(where, json, "text");
-    into = json.get<std::string>();
+    into = text_from(where, json, "text");
   } else if constexpr (std::same_as<T, double>) {
     if (!json.is_number()) refuse(where, json, "a number");
     into = json.get<double>();
@@ -348,10 +356,11 @@ Config read_config(const std::filesystem::path& file, Config defaults) {
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const std::string name = printable(file.string());
   if (!in) throw FileError(fmt::format("{}: cannot be read; give a configuration file", name));
-  const Json json = Json::parse(text, nullptr, false);
+  std::string too_deep;
+  const Json json = json_from(text, &too_deep);
   if (!json.is_object()) {
-    throw OptionError(
-        fmt::format("{}: not a JSON object; h5feed info FILE --write-config writes a configuration", name));
+    throw OptionError(fmt::format("{}: {}; h5feed info FILE --write-config writes a configuration", name,
+                                  too_deep.empty() ? "not a JSON object" : too_deep));
   }
   for (const auto& [key, value] : json.items()) {
     if (key == "dataset") {
@@ -363,7 +372,7 @@ Config read_config(const std::filesystem::path& file, Config defaults) {
     } else {
       throw OptionError(
           fmt::format("{}: no part \"{}\"; a configuration has \"dataset\" or \"mixture\", and \"loader\"",
-                      name, printable(key)));
+                      name, abridged(printable(key))));
     }
   }
   if (json.contains("dataset") && json.contains("mixture")) {

@@ -31,6 +31,30 @@ void write_to_stderr(std::string_view line) noexcept {
   std::fputc('\n', stderr);
 }
 
+// Returns whether JSON is nested deeper than `kMostJsonLevels`. The callback of nlohmann-json's parser would
+// tell it, too, but with one the parser takes a time quadratic in the length of an array of objects.
+bool is_deep(std::string_view json) noexcept {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // the parser skips it
+  if (json.starts_with(kByteOrderMark)) json.remove_prefix(kByteOrderMark.size());
+  int levels = 0;
+  bool in_string = false;
+  for (std::size_t i = std::min(json.find_first_not_of(" \t\r\n"), json.size()); i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++levels > kMostJsonLevels) return true;
+    } else if (c == ']' || c == '}') {
+      --levels;
+    }
+    if (levels == 0 && !in_string) return false;  // the value has ended, or is no array and no object
+  }
+  return false;
+}
+
 }  // namespace
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
@@ -40,6 +64,13 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
   command.add_option("--export-markdown", options.markdown_file, "Also write the table to FILE as Markdown")
       ->type_name("FILE");
   command.add_option("--export-json", options.json_file, "Also write the JSON to FILE")->type_name("FILE");
+}
+
+Json json_from(std::string_view text, std::string* too_deep) {
+  const bool deep = is_deep(text);
+  if (too_deep != nullptr)
+    *too_deep = deep ? fmt::format("nested more than {} levels deep", kMostJsonLevels) : std::string();
+  return deep ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
 }
 
 std::string json_text(const Json& json) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes results: to stdout as a table or JSON, and to export files.
+// Writes results: to stdout as a table or JSON, and to export files. Reads JSON that comes from outside.
 #pragma once
 
 #include <filesystem>
@@ -19,6 +19,15 @@ namespace h5feed::cli {
 
 /// JSON whose keys keep the order in which they were added.
 using Json = nlohmann::ordered_json;
+
+/// Deepest nesting of arrays and objects that JSON from outside may have. nlohmann-json copies, compares and
+/// prints values recursively: deeper ones could exhaust the stack.
+inline constexpr int kMostJsonLevels = 64;
+
+/// Parses JSON from outside: of a file, a line, an option or another process. Returns a discarded value if
+/// the text is no JSON, or is nested deeper than `kMostJsonLevels`. `too_deep`, if given, is set to why then,
+/// such as "nested more than 64 levels deep"; other texts leave it empty.
+Json json_from(std::string_view text, std::string* too_deep = nullptr);
 
 /// Output options of a command that prints a table.
 struct OutputOptions {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/byte_units.hpp"
+#include "base/terminal_text.hpp"
 #include "tools/program/table.hpp"
 
 namespace h5feed::cli {
@@ -45,21 +46,7 @@ std::string escaped(std::string_view text) {
   return html;
 }
 
-std::string shortened(std::string_view text, std::size_t most) {
-  const std::string clean = printable(text);
-  const std::size_t width = display_width(clean);
-  if (width <= most) return clean;
-  const std::size_t tail = most / 2, head = most - tail - 1;
-  std::string kept;
-  std::size_t at = 0;
-  for (std::string_view rest = clean; !rest.empty(); ++at) {
-    const std::string_view character = rest.substr(0, character_size(rest));
-    rest.remove_prefix(character.size());
-    if (at == head) kept += "…";
-    if (at < head || at >= width - tail) kept += character;
-  }
-  return kept;
-}
+std::string shortened(std::string_view text, std::size_t most) { return abridged(printable(text), most); }
 
 std::string exact_number(double value) { return fmt::format("{}", value); }
 

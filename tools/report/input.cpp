@@ -38,9 +38,11 @@ bool is_result_of_bench(const Json& json) {
   return json.is_object() && (list("rows") || list("sides"));
 }
 
-// Reads a result of `bench`, which is one object over many lines or in one.
-bool take_result(const std::string& text, Input& input) {
-  Json json = Json::parse(text, nullptr, false);
+// Reads a result of `bench`, which is one object over many lines or in one. Throws if it is nested too deep.
+bool take_result(const std::filesystem::path& path, const std::string& text, Input& input) {
+  std::string too_deep;
+  Json json = json_from(text, &too_deep);
+  if (!too_deep.empty()) refuse(path, "is " + too_deep);
   if (!is_result_of_bench(json)) return false;
   input.kind = Input::Kind::bench;
   input.bench = std::move(json);
@@ -97,7 +99,7 @@ Input read_input(const std::filesystem::path& path) {
   if (line.starts_with("\x89HDF")) refuse(path, "is an HDF5 file");
   // A result of bench is small; it may lie in one line.
   if (bytes <= kMostResultBytes && (starts_object_of_lines(line) || in.eof() || in.peek() == EOF)) {
-    if (take_result(whole_text(in), input)) return input;
+    if (take_result(path, whole_text(in), input)) return input;
     if (starts_object_of_lines(line)) refuse(path, "is no whole result of bench");
     in.clear();
     in.seekg(0);

@@ -74,9 +74,12 @@ std::string counted(std::size_t lines) {
 
 void LineReader::take(std::string_view line, bool whole) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  const Json json = Json::parse(line, nullptr, false);
+  std::string too_deep;
+  const Json json = json_from(line, &too_deep);
   if (json.is_discarded()) {
-    if (whole) {
+    if (!too_deep.empty()) {
+      ++deep_lines_;
+    } else if (whole) {
       ++broken_lines_;
     } else {
       cut_ = true;
@@ -209,6 +212,10 @@ void LineReader::add_notes(Input& input) const {
   if (broken_lines_ > 0)
     input.notes.push_back(fmt::format("{} no JSON and left out.",
                                       counted(broken_lines_) + (broken_lines_ == 1 ? " is" : " are")));
+  if (deep_lines_ > 0)
+    input.notes.push_back(fmt::format("{} nested more than {} levels deep and left out.",
+                                      counted(deep_lines_) + (deep_lines_ == 1 ? " is" : " are"),
+                                      kMostJsonLevels));
   if (unknown_lines_ > 0)
     input.notes.push_back(fmt::format("{} of neither monitor nor a loader, and left out.",
                                       counted(unknown_lines_) + (unknown_lines_ == 1 ? " is" : " are")));

@@ -38,7 +38,7 @@ class LineReader {
   std::vector<EpochFacts> epochs_;
   /// The last line of each loader that publishes a running epoch again and again: its place in `epochs_`.
   std::map<std::string, std::size_t> running_;
-  std::size_t monitor_lines_ = 0, loader_lines_ = 0, unknown_lines_ = 0, broken_lines_ = 0;
+  std::size_t monitor_lines_ = 0, loader_lines_ = 0, unknown_lines_ = 0, broken_lines_ = 0, deep_lines_ = 0;
   bool cut_ = false;  // the last line is not whole
 };
 

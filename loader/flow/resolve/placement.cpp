@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/option_spelling.hpp"
+#include "base/terminal_text.hpp"
 #include "batch/device_backend.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
@@ -25,10 +26,11 @@ constexpr std::int64_t kMaxCopyDepth = 64;
 
 [[noreturn]] void refuse_device(const std::string& device) {
   if (!device.starts_with("cuda")) {
-    throw OptionError(fmt::format(R"(device "{}" is not known; use "cpu", "cuda:N" or "auto")", device));
+    throw OptionError(
+        fmt::format(R"(device "{}" is not known; use "cpu", "cuda:N" or "auto")", abridged(device)));
   }
   if (H5FEED_HAS_CUDA == 0) {
-    throw OptionError(fmt::format("device \"{}\": h5feed was built without CUDA", device));
+    throw OptionError(fmt::format("device \"{}\": h5feed was built without CUDA", abridged(device)));
   }
   throw OptionError(fmt::format(
       "device \"{0}\" needs options.device = h5feed::gpu::device(\"{0}\"); link h5feed::gpu", device));

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "dataset/null_characters.hpp"
 #include "flow/resolve/resolve_order.hpp"
 #include "flow/resolve/sparse_format.hpp"
 
@@ -10,6 +11,7 @@ namespace h5feed {
 
 Resolved resolve(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen,
                  const SystemLimits& limits, MemoryClaim memory) {
+  refuse_null_characters(options);
   Resolved resolved;
   resolved.placement = resolve_placement(options, dataset);
   check_sparse(options, dataset, resolved.placement);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/terminal_text.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
@@ -218,8 +219,8 @@ void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const 
   }
   if (const std::string link = dangling_link(handle, path); !link.empty())
     throw DatasetError(fmt::format("{}: {}", calls.file(), link));
-  throw DatasetError(fmt::format("{}: no dataset \"{}\"; it has {}{}", calls.file(), name, list_text(entries),
-                                 hint(entries, name, option)));
+  throw DatasetError(fmt::format("{}: no dataset \"{}\"; it has {}{}", calls.file(), abridged(name),
+                                 list_text(entries), hint(entries, name, option)));
 }
 
 void throw_is_group(const H5::H5File& handle, const Hdf5Calls& calls, ExaminedHeaders& headers,

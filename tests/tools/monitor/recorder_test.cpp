@@ -216,9 +216,11 @@ TEST_F(ScriptedRun, has_the_advice_of_its_loader) {
 }
 
 TEST_F(ScriptedRun, ignores_lines_of_loaders_that_it_does_not_understand) {
-  run(3, [](int i) {
-    return Second{.loader_line = std::vector<std::string>{"{", R"({"time": "x", "advice": 3})",
-                                                          "[1]"}[static_cast<std::size_t>(i)]};
+  const std::string deep =
+      "{\"time\": 1, \"advice\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  run(4, [&](int i) {
+    return Second{.loader_line = std::vector<std::string>{"{", R"({"time": "x", "advice": 3})", "[1]",
+                                                          deep}[static_cast<std::size_t>(i)]};
   });
   EXPECT_THAT(recorder_->record().epochs, IsEmpty());
 }

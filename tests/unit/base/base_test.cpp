@@ -13,6 +13,7 @@
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
+#include "base/terminal_text.hpp"
 #include "h5feed/dtype.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -58,6 +59,15 @@ TEST(ByteUnits, rounds_figures_to_type_back_up) {
   EXPECT_EQ(format_count(116412), "116,412");
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(1000), "1,000");
+}
+
+TEST(Abridged, keeps_both_ends_of_a_long_text) {
+  EXPECT_EQ(abridged("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(abridged("abcdefghij", 5), "ab…ij");
+  EXPECT_EQ(abridged("\u00E4\u00F6\u00FC\u00E4\u00F6\u00FC", 4), "\u00E4…\u00F6\u00FC");
+  EXPECT_EQ(abridged("\xFF\xFF\xFF\xFF", 3), "\xFF…\xFF") << "bytes that are not UTF-8 stay";
+  EXPECT_EQ(abridged(std::string(100, 'x')), std::string(100, 'x'));
+  EXPECT_EQ(abridged(std::string(100'000, 'x')), std::string(49, 'x') + "…" + std::string(50, 'x'));
 }
 
 TEST(Error, keeps_its_message_on_one_line) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
 #include "support/files/sample_set.hpp"
@@ -124,6 +125,32 @@ TEST(Dataset, refuses_labels_of_another_length) {
       test::refusal_of<DatasetError>(
           [&] { Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"}); }),
       set.path().string() + ": /labels has 1,019 rows, /images has 20; a target needs one row per sample");
+}
+
+// The system and libhdf5 would open what stands in front of the null character.
+TEST(Dataset, refuses_null_characters_in_paths_and_names) {
+  using namespace std::string_literals;
+  const SampleSet set({.shape = {20, 8, 6}});
+  const auto refusal = [&](DatasetOptions options) {
+    if (options.files.empty()) options.files = {set.path()};
+    return test::refusal_of<OptionError>([&] { Dataset::open(options); });
+  };
+  const std::string why = " has a null character, which no path and no name can have; leave it out";
+  EXPECT_EQ(refusal({.files = {set.path().string() + "\0x"s}}),
+            "files: \"" + set.path().string() + "\\x00x\"" + why);
+  EXPECT_EQ(refusal({.files = {set.path(), "*\0"s}}), "files[1]: \"*\\x00\"" + why);
+  EXPECT_EQ(refusal({.data = "images\0x"s}), "data: \"images\\x00x\"" + why);
+  EXPECT_EQ(refusal({.target = "labels\0"s}), "target: \"labels\\x00\"" + why);
+  EXPECT_EQ(refusal({.target = "labels", .target_files = {"a\0"s}}), "target_files: \"a\\x00\"" + why);
+  EXPECT_EQ(refusal({.tiles = TileOptions{.size = {4, 4}, .labels = "a\0"s}}),
+            "tiles.labels: \"a\\x00\"" + why);
+  EXPECT_EQ(refusal({.fields = {{.name = "a", .data = "a\0"s}, {.name = "b"}}}),
+            "fields[0].data: \"a\\x00\"" + why);
+  EXPECT_EQ(refusal({.fields = {{.name = "a", .files = {"b\0"s}}}}), "fields.files: \"b\\x00\"" + why);
+  EXPECT_EQ(refusal({.stage_dir = "/tmp\0x"s}), "stage_dir: \"/tmp\\x00x\"" + why);
+  const Dataset dataset = Dataset::open({.files = {set.path()}});
+  EXPECT_EQ(test::refusal_of<OptionError>([&] { DataLoader(dataset, {.epoch_log = "log\0"s}); }),
+            "epoch_log: \"log\\x00\"" + why);
 }
 
 TEST(Dataset, needs_a_file) {
