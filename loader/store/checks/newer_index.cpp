@@ -126,12 +126,13 @@ std::string newer_index_damage(const MetadataBytes& bytes, std::span<const std::
   constexpr std::size_t kExtentsAt = 5;
   const auto extents = static_cast<std::size_t>(number_in(layout, 3, 1));
   const auto width = static_cast<std::size_t>(number_in(layout, 4, 1));
-  if (extents == 0 || width == 0 || width > sizeof(std::uint64_t)) return {};  // libhdf5 refuses them
+  if (extents == 0 || width == 0 || width > sizeof(std::uint64_t))
+    return fmt::format("its chunks have {} extents of {} bytes", extents, width);
   IndexedChunks chunks{.rank = extents - 1, .filtered = data.filtered};
   if (data.extents.size() == chunks.rank) chunks.count = 1;
   for (std::size_t i = 0; i < extents; ++i) {
     const std::uint64_t extent = number_in(layout, kExtentsAt + i * width, width);
-    if (extent == 0) return {};  // libhdf5 refuses it
+    if (extent == 0) return "one of the extents of its chunks, or the size of an element, is 0";
     chunks.decoded_bytes *= extent;
     if (i == chunks.rank || chunks.count == 0) continue;
     const std::uint64_t along = data.extents[i] / extent + (data.extents[i] % extent != 0 ? 1 : 0);

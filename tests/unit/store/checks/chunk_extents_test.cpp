@@ -27,10 +27,15 @@ class StoreExtents : public StoreStructure {
     file.write("images", patterned_bytes(bytes));
   }
 
-  // Replaces the shape and the largest shape of /images, and makes the checksum of its header right.
+  // Replaces the shape and the largest shape of /images.
   void replace_shapes(const std::vector<std::uint64_t>& from, const std::vector<std::uint64_t>& to) const {
+    replace_in_header(stored(from), stored(to));
+  }
+
+  // Replaces bytes of the header of /images, and makes its checksum right.
+  void replace_in_header(const std::vector<std::uint8_t>& from, const std::vector<std::uint8_t>& to) const {
     const std::uint64_t header = header_address(path(), "images");
-    replace_bytes(path(), stored(from), stored(to));
+    replace_bytes(path(), from, to);
     std::vector<std::byte> bytes = file_bytes(path());
     // Signature, version, flags, four times, size of the messages in one or two bytes.
     const auto flags = std::to_integer<unsigned>(bytes.at(header + 5));
@@ -71,6 +76,18 @@ TEST_F(StoreExtents, refuses_chunks_without_an_index_beyond_the_file) {
   replace_shapes({12, 6, 12, 6}, {12, 6, 1200, 6});
   EXPECT_THAT(describe_message(), HasSubstr("its 300 chunks of 24 bytes from byte "));
   EXPECT_THAT(describe_message(), HasSubstr(" on go beyond the end of the file; restore"));
+}
+
+// libhdf5 1.10 accepts elements of no bytes, and would visit all chunks that the index claims.
+TEST_F(StoreExtents, refuses_chunks_with_elements_of_no_bytes) {
+  write_images({.path = "images", .shape = {12, 6}, .max_shape = {kUnlimited, 6}, .chunk = {4, 6}});
+  EXPECT_EQ(describe_message(), "accepted");
+  // Version, kind, flags, number and width of the extents; the extents of a chunk, the bytes of an element.
+  replace_in_header({4, 2, 0, 3, 1, 4, 6, 1}, {4, 2, 0, 3, 1, 4, 6, 0});
+  EXPECT_EQ(
+      describe_message(),
+      "train.h5:/images: one of the extents of its chunks, or the size of an element, is 0; restore the "
+      "file from a good copy");
 }
 
 TEST_F(StoreExtents, refuses_a_shape_larger_than_its_largest) {
