@@ -29,10 +29,11 @@ namespace {
 constexpr std::size_t kDigits = 12;
 
 // Of a long name only as much as leaves room for the rest (NAME_MAX), up to the end of a character of UTF-8.
+// One that no file can have stays too long, so that nobody works for it.
 std::string prefix_of(const std::filesystem::path& target) {
   constexpr std::size_t kMostBytes = NAME_MAX - std::string_view("..tmp-").size() - kDigits;
   std::string name = target.filename().string();
-  if (name.size() > kMostBytes) {
+  if (name.size() > kMostBytes && name.size() <= NAME_MAX) {
     std::size_t end = kMostBytes;
     while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
     name.resize(end);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -148,7 +149,7 @@ TEST_P(Writers, refuse_a_place_that_cannot_be_written_before_they_work) {
   add("none/out");
   add("good.h5/out");
   add("/proc/self/out");
-  add(std::string(250, 'x'));  // too long with what a temporary name adds
+  add(std::string(NAME_MAX + 1, 'x'));
   add("pipe", [](const fs::path& folder) { ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0); });
   if (can_obey_modes()) {
     add("locked/out", make_locked_folder);
