@@ -13,6 +13,7 @@
 #include "plan/permutation.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/dataset_names.hpp"
+#include "store/index/chunk_index.hpp"
 #include "store/index/index_damage.hpp"
 #include "store/read/mapped_reader.hpp"
 #include "store/read/reader_factories.hpp"
@@ -98,6 +99,18 @@ std::vector<std::string> chosen_paths(const H5File& file, std::vector<DatasetEnt
     throw DatasetError(no_images_text(file, entries) + ". Name those to repack with --dataset");
   }
   return paths;
+}
+
+// Opens a dataset that is to be written. Throws DatasetError if it has so many chunks that nobody lists those
+// that are stored: its copy would store them all, and grow from a file of a few bytes to any size.
+std::shared_ptr<const ChunkReader> open_rows(const std::shared_ptr<H5File>& file, DatasetInfo info) {
+  auto reader = on_grid(open_chunk_reader(file, std::move(info)));
+  const bool chunked = reader->info().layout == StorageLayout::chunked;
+  if (!chunked || !too_many_to_list(reader->num_chunks(), file->size())) return reader;
+  throw DatasetError(
+      fmt::format("{}: its {} chunks are too many to find out which of them are stored, and a copy would "
+                  "store them all; write the dataset once with larger chunks",
+                  reader->info().place(), format_count(reader->num_chunks())));
 }
 
 // Returns a job for a dataset that stays as it is if its chunks are copied here: in parallel, with progress,
@@ -220,7 +233,7 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
     check_elements(info, entry, storage, arguments);
     RepackJob& job = jobs.emplace_back();
     job.byte_swapped = info.byte_swapped;
-    job.reader = on_grid(open_chunk_reader(file, std::move(info)));
+    job.reader = open_rows(file, std::move(info));
     job.storage = std::move(storage);
     job.chosen = true;
   }
@@ -269,7 +282,7 @@ void add_row_companions(const std::shared_ptr<H5File>& file, const RepackArgumen
     as_it_is.chunk = as_it_is.filter = as_it_is.max_shape = "";
     CopiedStorage storage = storage_of(info, as_it_is);
     const bool byte_swapped = info.byte_swapped;
-    jobs.push_back({.reader = on_grid(open_chunk_reader(file, std::move(info))),
+    jobs.push_back({.reader = open_rows(file, std::move(info)),
                     .storage = std::move(storage),
                     .byte_swapped = byte_swapped});
   }

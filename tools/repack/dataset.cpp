@@ -336,6 +336,41 @@ ChunkSeals write_job(RepackJob& job, H5Writer& writer, const RepackSettings& set
   return job.plan ? write_recut(job, writer, settings, advance) : copy_chunks(job, writer, settings, advance);
 }
 
+namespace {
+
+std::array<std::byte, 32> digest_of_chunk(const RepackJob& job, const ChunkReader& copy, Visit& visit) {
+  const ChunkBox box = box_of_chunk(visit.chunk, copy.chunk_shape(), copy.info().shape);
+  visit.values.resize_discard(static_cast<std::size_t>(copy.chunk_bytes()));
+  const auto values = visit.values.span().first(static_cast<std::size_t>(copy.chunk_bytes()));
+  copy.read_chunk(visit.chunk, values, visit.scratch);
+  return digest_of(stored_values(job, box, values));
+}
+
+// Calls `work` for each chunk of the copy, in parallel, and `advance` in turn.
+void visit_copy(const ChunkReader& copy, const RepackSettings& settings, const Advance& advance,
+                const std::function<void(Visit&)>& work) {
+  const auto account = [&](Visit& visit) {
+    advance(elements_of(box_of_chunk(visit.chunk, copy.chunk_shape(), copy.info().shape)) *
+            size_of(copy.info().dtype));
+  };
+  in_chunk_order(copy.num_chunks(), settings.jobs, visits_within(copy, settings), work, account);
+}
+
+}  // namespace
+
+ChunkSeals seals_of(const RepackJob& job, const ChunkReader& copy, const RepackSettings& settings,
+                    const Advance& advance) {
+  if (job.info().total_bytes() == 0) return {};
+  ChunkSeals seals = unsealed(copy.num_chunks());
+  const StoredChunks& stored = StoredChunks::of(copy);
+  visit_copy(copy, settings, advance, [&](Visit& visit) {
+    if (!stored.written(visit.chunk)) return;
+    seals.digests[visit.chunk] = digest_of_chunk(job, copy, visit);
+    seals.written[visit.chunk] = 1;
+  });
+  return seals;
+}
+
 void verify_job(const RepackJob& job, const ChunkReader& copy, const ChunkSeals& seals,
                 const RepackSettings& settings, const Advance& advance) {
   if (job.info().total_bytes() == 0) return;
@@ -346,24 +381,15 @@ void verify_job(const RepackJob& job, const ChunkReader& copy, const ChunkSeals&
   };
   if (copy.num_chunks() != seals.digests.size()) fail(0);
   const StoredChunks& stored = StoredChunks::of(copy);
-  const auto compare = [&](Visit& visit) {
+  visit_copy(copy, settings, advance, [&](Visit& visit) {
     // All rows of contiguous data exist as soon as any was written.
     if (seals.written[visit.chunk] == 0) {
       if (stored.written(visit.chunk)) fail(visit.chunk);
       return;
     }
     if (!stored.written(visit.chunk)) fail(visit.chunk);
-    const ChunkBox box = box_of_chunk(visit.chunk, copy.chunk_shape(), copy.info().shape);
-    visit.values.resize_discard(static_cast<std::size_t>(copy.chunk_bytes()));
-    const auto values = visit.values.span().first(static_cast<std::size_t>(copy.chunk_bytes()));
-    copy.read_chunk(visit.chunk, values, visit.scratch);
-    if (digest_of(stored_values(job, box, values)) != seals.digests[visit.chunk]) fail(visit.chunk);
-  };
-  const auto account = [&](Visit& visit) {
-    advance(elements_of(box_of_chunk(visit.chunk, copy.chunk_shape(), copy.info().shape)) *
-            size_of(copy.info().dtype));
-  };
-  in_chunk_order(copy.num_chunks(), settings.jobs, visits_within(copy, settings), compare, account);
+    if (digest_of_chunk(job, copy, visit) != seals.digests[visit.chunk]) fail(visit.chunk);
+  });
 }
 
 }  // namespace h5feed::cli

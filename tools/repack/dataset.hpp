@@ -83,6 +83,11 @@ void plan_job(RepackJob& job, const RepackSettings& settings);
 ChunkSeals write_job(RepackJob& job, H5Writer& writer, const RepackSettings& settings,
                      const Advance& advance);
 
+/// Decodes every stored chunk of a copy that `job` has written, and returns its digests. Blocks; calls
+/// `advance` with decoded bytes, from one thread at a time. Throws ChunkError, FileError and Interrupted.
+ChunkSeals seals_of(const RepackJob& job, const ChunkReader& copy, const RepackSettings& settings,
+                    const Advance& advance);
+
 /// Decodes every chunk of the copy and compares its SHA-256 with that of the source's values. Blocks; calls
 /// `advance` with decoded bytes, from one thread at a time. Throws ChunkError that names the first chunk that
 /// differs, FileError, and Interrupted.

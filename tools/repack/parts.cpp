@@ -21,6 +21,7 @@
 #include "tools/program/progress.hpp"
 #include "tools/repack/copy.hpp"
 #include "tools/repack/part_plan.hpp"
+#include "tools/repack/part_values.hpp"
 #include "tools/repack/report.hpp"
 #include "tools/storage/free_space.hpp"
 #include "tools/storage/row_range_reader.hpp"
@@ -103,8 +104,20 @@ class PartedRepack {
                         .estimated = true});
   }
 
-  void write_part(std::uint64_t part, const Advance& advance) {
-    if (is_there(part)) return;
+  // Whether a part that is there is kept: where values are verified, only with those that its writer
+  // verified.
+  bool keeps(std::uint64_t part, const std::vector<RepackJob>& jobs, const Advance& advance) const {
+    if (!is_there(part)) return false;
+    if (!settings_.verify) return true;
+    const PartValues values = values_of_part(plan_.path(part), jobs, settings_, advance);
+    if (values == PartValues::as_verified) return true;
+    say(fmt::format("{} {}; it is written again", printable(plan_.path(part).string()),
+                    values == PartValues::changed ? "no longer holds the values that it was written with"
+                                                  : "was written with --no-verify"));
+    return false;
+  }
+
+  std::vector<RepackJob> jobs_of(std::uint64_t part) const {
     std::vector<RepackJob> jobs;
     for (std::size_t i = 0; i < plan_.jobs().size(); ++i) {
       if (!plan_.in_parts(i)) continue;
@@ -123,6 +136,12 @@ class PartedRepack {
       plan_job(job, settings_);
       jobs.push_back(std::move(job));
     }
+    return jobs;
+  }
+
+  void write_part(std::uint64_t part, const Advance& advance) {
+    std::vector<RepackJob> jobs = jobs_of(part);
+    if (keeps(part, jobs, advance)) return;
     RepackSettings settings = settings_;
     settings.out = plan_.path(part);
     const RepackEstimate estimate = estimate_repack(jobs, arguments_.in, 0, settings);
@@ -130,7 +149,7 @@ class PartedRepack {
     require_free_space(settings.out, {.bytes = saturating_sum(bytes, estimate.scratch_bytes),
                                       .largest_file_bytes = std::max(bytes, estimate.scratch_bytes),
                                       .estimated = true});
-    H5Writer writer(settings.out, arguments_.force || !plan_.split());
+    H5Writer writer(settings.out, arguments_.force || !plan_.split() || is_there(part));
     writer.write_attribute("/", {kPartIdentity, plan_.identity(part)});
     std::vector<ChunkSeals> seals;
     for (RepackJob& job : jobs) {
@@ -145,6 +164,7 @@ class PartedRepack {
     }
     file_->check_unchanged();
     values_.check_unchanged();
+    if (settings.verify) writer.write_attribute("/", {kPartValues, digest_of(seals)});
     writer.close();
     if (settings.verify) verify_jobs(writer.temporary(), jobs, seals, settings, advance);
     check_interrupted();
@@ -297,6 +317,24 @@ class PartedRepack {
     }
   }
 
+  // Whether the values of what was written here were verified, and of the parts that others wrote, by those.
+  bool verified() const {
+    if (!settings_.verify) return false;
+    for (std::uint64_t part = 0; plan_.only() && part < plan_.parts(); ++part) {
+      if (plan_.complete(part) && !was_verified(plan_.path(part))) return false;
+    }
+    return true;
+  }
+
+  std::string verified_text() const {
+    if (verified()) {
+      return plan_.only()
+                 ? "values verified (SHA-256 of both sides, of each part by the process that wrote it)"
+                 : "values verified (SHA-256 of both sides)";
+    }
+    return settings_.verify ? "not all verified: a part was written with --no-verify" : "not verified";
+  }
+
   int report(bool whole) const {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     if (arguments_.json) {
@@ -309,7 +347,7 @@ class PartedRepack {
                        {"parts", plan_.parts()},
                        {"part", plan_.only() ? Json(*plan_.only()) : Json()},
                        {"part_files", parts},
-                       {"verified", settings_.verify},
+                       {"verified", verified()},
                        {"seconds", seconds}}));
       return kDone;
     }
@@ -319,11 +357,10 @@ class PartedRepack {
       text +=
           fmt::format("{} appears when all {} parts are there\n", printable(arguments_.out), plan_.parts());
     } else {
-      text +=
-          fmt::format("wrote {} ({}){} in {:.1f} s, {}\n", printable(arguments_.out),
-                      format_bytes(std::filesystem::file_size(arguments_.out)),
-                      plan_.split() ? fmt::format(" and {} parts next to it", plan_.parts()) : "", seconds,
-                      settings_.verify ? "values verified (SHA-256 of both sides)" : "not verified");
+      text += fmt::format("wrote {} ({}){} in {:.1f} s, {}\n", printable(arguments_.out),
+                          format_bytes(std::filesystem::file_size(arguments_.out)),
+                          plan_.split() ? fmt::format(" and {} parts next to it", plan_.parts()) : "",
+                          seconds, verified_text());
     }
     print(text);
     return kDone;

@@ -59,29 +59,10 @@ RepackSettings make_settings(const RepackArguments& arguments) {
   return settings;
 }
 
-// Runs before anything is read: the source must survive whatever happens.
-void check_places(const RepackArguments& arguments) {
-  std::error_code error;
-  if (std::filesystem::equivalent(arguments.in, arguments.out, error)) {
-    throw OptionError(
-        fmt::format("{} is both input and output; choose another name for the output", arguments.out));
-  }
-  StagedFile(arguments.out, arguments.force).probe(arguments.dry_run ? 0 : kMetadataRoomBytes);
-}
-
-// glibc raises the size from which it maps blocks separately each time a large block is freed; windows and
-// chunks then come from its heaps, which keep freed memory. A fixed size turns that off (mallopt(3)).
-void return_freed_memory() {
-  constexpr int kMappedBytes = 256 * 1024;
-  ::mallopt(M_MMAP_THRESHOLD, kMappedBytes);
-  ::mallopt(M_ARENA_MAX, 2);
-}
-
 // Removes the temporary files of OUT, and of its parts, that no process holds.
-void remove_leftovers(const RepackArguments& arguments) {
+void remove_leftovers(const RepackArguments& arguments, LeftBy left_by) {
   const std::filesystem::path out = arguments.out;
-  remove_abandoned_temporaries(out, LeftBy::ended_child);
-  if (!in_parts(arguments)) return;
+  remove_abandoned_temporaries(out, left_by);
   std::set<std::string> parts;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder_of(out), error)) {
@@ -92,8 +73,26 @@ void remove_leftovers(const RepackArguments& arguments) {
     const std::size_t stem = part.find(out.stem().string() + ".part-");
     if (stem == 0 || (stem == 1 && part.front() == '.')) parts.insert(part);
   }
-  for (const std::string& part : parts)
-    remove_abandoned_temporaries(out.parent_path() / part, LeftBy::ended_child);
+  for (const std::string& part : parts) remove_abandoned_temporaries(out.parent_path() / part, left_by);
+}
+
+// Runs before anything is read: the source must survive whatever happens.
+void check_places(const RepackArguments& arguments) {
+  std::error_code error;
+  if (std::filesystem::equivalent(arguments.in, arguments.out, error)) {
+    throw OptionError(
+        fmt::format("{} is both input and output; choose another name for the output", arguments.out));
+  }
+  StagedFile(arguments.out, arguments.force).probe(arguments.dry_run ? 0 : kMetadataRoomBytes);
+  remove_leftovers(arguments, LeftBy::any_process);
+}
+
+// glibc raises the size from which it maps blocks separately each time a large block is freed; windows and
+// chunks then come from its heaps, which keep freed memory. A fixed size turns that off (mallopt(3)).
+void return_freed_memory() {
+  constexpr int kMappedBytes = 256 * 1024;
+  ::mallopt(M_MMAP_THRESHOLD, kMappedBytes);
+  ::mallopt(M_ARENA_MAX, 2);
 }
 
 // After the process that repacks was ended by a signal.
@@ -180,7 +179,7 @@ int repack(const RepackArguments& arguments) {
   check_arguments(arguments);
   if (in_parts(arguments)) part_choice(arguments);  // refuses wrong numbers before anything is read
   const std::optional<int> code =
-      go_on_in_child({.clean_up = [&] { remove_leftovers(arguments); },
+      go_on_in_child({.clean_up = [&] { remove_leftovers(arguments, LeftBy::ended_child); },
                       .crashed = [&](int signal) { throw_crashed(arguments, signal); }});
   return code ? *code : repack_here(arguments);
 }

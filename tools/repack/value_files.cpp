@@ -50,6 +50,8 @@ std::vector<fs::path> source_files(const fs::path& main_file, const std::string&
 
 ValueFiles::ValueFiles(const std::shared_ptr<H5File>& file) : input_(file->path().string()) {
   add_files_of(*file);
+  for (const ExternalLink& link : file->list_external_links())
+    linked_.insert(find_named_file(file->path(), link.other_file, "HDF5_EXT_PREFIX"));
 }
 
 void ValueFiles::add_files_of(H5File& file) {
@@ -96,11 +98,18 @@ bool ValueFiles::add(const fs::path& path) {
 }
 
 void ValueFiles::check_output(const fs::path& out) const {
-  for (const auto& [path, identity] : files_) {
+  const auto is_out = [&](const fs::path& path) {
     std::error_code error;
-    if (!fs::equivalent(path, out, error)) continue;
+    return fs::equivalent(path, out, error);
+  };
+  for (const auto& [path, identity] : files_) {
+    if (!is_out(path)) continue;
     throw OptionError(
         fmt::format("{} holds values of {}; choose another name for the output", out.string(), input_));
+  }
+  if (std::ranges::any_of(linked_, is_out)) {
+    throw OptionError(fmt::format(
+        "{} has objects that links of {} lead to; choose another name for the output", out.string(), input_));
   }
 }
 

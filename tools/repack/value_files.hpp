@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "store/format/byte_source.hpp"
@@ -13,14 +14,16 @@
 namespace h5feed::cli {
 
 /// The files that hold values of a file's datasets: external storage, the sources of virtual datasets, and
-/// theirs in turn. What links lead to is not among them: links stay links.
+/// theirs in turn. What its links lead to is read by nobody, as links stay links, but must not be replaced
+/// either.
 class ValueFiles {
  public:
   /// Finds them. Asks for each dataset of `file`, and blocks. Files that are missing are left out; what reads
   /// values from them says so.
   explicit ValueFiles(const std::shared_ptr<H5File>& file);
 
-  /// Throws OptionError if `out` is one of them: writing it would destroy values of the input.
+  /// Throws OptionError if `out` is one of them, or a file that a link of the input leads to: writing it
+  /// would destroy values that the input shows.
   void check_output(const std::filesystem::path& out) const;
 
   /// Throws FileError that names one that was written to, replaced or removed since it was found.
@@ -38,6 +41,7 @@ class ValueFiles {
 
   std::string input_;
   std::map<std::filesystem::path, FileIdentity> files_;
+  std::set<std::filesystem::path> linked_;
 };
 
 }  // namespace h5feed::cli

@@ -16,6 +16,7 @@
 #include "base/float_bits.hpp"
 #include "base/mutex.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "tools/measure/exact_sums.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/storage/chunk_walk.hpp"
 #include "tools/storage/recut_plan.hpp"
@@ -23,23 +24,17 @@
 namespace h5feed::cli {
 namespace {
 
-__extension__ typedef __int128 Int128;
-__extension__ typedef unsigned __int128 UInt128;
-
-// Sums of one channel. Integers of up to 32 bits use `sum` and `squares`, other types `mean` and `deviation`.
+// Sums of one channel. Integers use `sums`, other types `mean` and `deviation`. The range of 64-bit integers
+// is rounded to doubles, which keeps their order.
 struct Partial {
   std::uint64_t count = 0;
   std::uint64_t non_finite = 0;
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
-  Int128 sum = 0;
-  UInt128 squares = 0;
+  ExactSums sums;
   long double mean = 0;
   long double deviation = 0;  // sum of squared distances from the mean
 };
-
-template <typename T>
-constexpr bool kExact = std::is_integral_v<T> && sizeof(T) <= 4;
 
 double value_of(F16 value) { return static_cast<double>(to_float(value)); }
 double value_of(BF16 value) { return static_cast<double>(to_float(value)); }
@@ -91,10 +86,29 @@ void add_exactly(const T* values, const ChannelRuns& runs, Partial& partial) {
         low = std::min(low, begin[i]);
         high = std::max(high, begin[i]);
       }
-      partial.squares += static_cast<UInt128>(squares);
-      partial.sum += sum;
+      partial.sums.squares += static_cast<UInt128>(squares);
+      partial.sums.sum += sum;
     }
   }
+  partial.count = runs.runs * runs.length;
+  partial.min = static_cast<double>(low);
+  partial.max = static_cast<double>(high);
+}
+
+// The same for 64 bits, where two squares may already exceed 128 bits.
+template <typename T>
+void add_wide(const T* values, const ChannelRuns& runs, Partial& partial) {
+  T low = std::numeric_limits<T>::max(), high = std::numeric_limits<T>::lowest();
+  ExactSums sums;
+  for_each(values, runs, [&](T value) {
+    const auto bits = static_cast<std::uint64_t>(value);
+    const std::uint64_t size = value < 0 ? 0 - bits : bits;
+    sums.sum += value;
+    sums.add_squares(static_cast<UInt128>(size) * size);
+    low = std::min(low, value);
+    high = std::max(high, value);
+  });
+  partial.sums = sums;
   partial.count = runs.runs * runs.length;
   partial.min = static_cast<double>(low);
   partial.max = static_cast<double>(high);
@@ -136,8 +150,10 @@ std::vector<Partial> partials_of(const std::byte* bytes, std::uint64_t channels,
   std::vector<Partial> partials(static_cast<std::size_t>(channels));
   for (std::uint64_t c = 0; c < channels; ++c) {
     Partial& partial = partials[static_cast<std::size_t>(c)];
-    if constexpr (kExact<T>) {
+    if constexpr (std::is_integral_v<T> && sizeof(T) <= 4) {
       add_exactly(values + c * runs.length, runs, partial);
+    } else if constexpr (std::is_integral_v<T>) {
+      add_wide(values + c * runs.length, runs, partial);
     } else {
       add_in_two_passes(values + c * runs.length, runs, partial);
     }
@@ -176,12 +192,9 @@ std::vector<Partial> partials_of(DType dtype, const std::byte* bytes, std::uint6
   return partials_of<double>(bytes, channels, runs);
 }
 
-bool sums_exactly(DType dtype) { return is_integer(dtype) && size_of(dtype) <= 4; }
-
 void merge(const Partial& from, Partial& into) {
   into.non_finite += from.non_finite;
-  into.sum += from.sum;
-  into.squares += from.squares;
+  into.sums.add(from.sums);
   into.min = std::min(into.min, from.min);
   into.max = std::max(into.max, from.max);
   if (from.count > 0) {
@@ -193,28 +206,19 @@ void merge(const Partial& from, Partial& into) {
   into.count += from.count;
 }
 
-// Uses the integer part of the mean, so that nothing cancels: with sum = mean · count + rest, the squared
-// distances from `mean` add up to exactly squares − mean · (sum + rest).
-ChannelStats exact_figures(const Partial& partial) {
-  const auto count = static_cast<Int128>(partial.count);
-  const Int128 whole = partial.sum / count;
-  const Int128 rest = partial.sum - whole * count;
-  const Int128 around_whole = static_cast<Int128>(partial.squares) - whole * (partial.sum + rest);
-  const auto n = static_cast<long double>(count);
-  const long double offset = static_cast<long double>(rest) / n;
-  const long double variance = static_cast<long double>(around_whole) / n - offset * offset;
-  return {.mean = static_cast<double>(static_cast<long double>(whole) + offset),
-          .std = static_cast<double>(std::sqrt(std::max(0.0L, variance))),
-          .min = partial.min,
-          .max = partial.max};
-}
-
 ChannelStats figures(const Partial& partial, bool exact) {
   if (partial.count == 0) {
     constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
     return {.mean = kNone, .std = kNone, .min = kNone, .max = kNone};
   }
-  if (exact) return exact_figures(partial);
+  if (exact) {
+    const ExactFigures exactly = figures_of(partial.sums, partial.count);
+    return {.mean = exactly.mean, .std = exactly.std, .min = partial.min, .max = partial.max};
+  }
+  // Equal values have no deviation, whatever the rounding of their sum left.
+  if (partial.min == partial.max) {
+    return {.mean = partial.min, .std = 0, .min = partial.min, .max = partial.max};
+  }
   const long double variance = partial.deviation / static_cast<long double>(partial.count);
   return {.mean = static_cast<double>(partial.mean),
           .std = static_cast<double>(std::sqrt(std::max(0.0L, variance))),
@@ -318,7 +322,7 @@ DatasetStats channel_stats(const ChunkReader& reader, std::optional<std::size_t>
                                tbb::make_filter<std::uint64_t, Item>(filter_mode::parallel, work) &
                                tbb::make_filter<Item, void>(filter_mode::serial_in_order, account));
   });
-  return totals_of(totals, sums_exactly(info.dtype));
+  return totals_of(totals, is_integer(info.dtype));
 }
 
 struct ByteStats::Sums {

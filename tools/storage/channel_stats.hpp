@@ -17,7 +17,8 @@
 namespace h5feed::cli {
 
 /// Statistics of one channel, in the unit of the stored values. All are NaN if the channel has no finite
-/// value.
+/// value. Mean and range of large 64-bit integers are rounded to the next double, so `min` may equal `max`
+/// where values differ; `std` is 0 only if they do not, or if it is too small for a double.
 struct ChannelStats {
   double mean = 0;
   double std = 0;  ///< population standard deviation: square root of the mean squared deviation
@@ -38,8 +39,8 @@ struct StatsSettings {
   std::uint64_t memory_bytes = 0;  ///< limit for chunks in flight; at least one is always in flight
 };
 
-/// Returns the statistics of all values of a reader whose chunks are `regular()`. Integers of up to 32 bits
-/// are summed exactly; 64-bit integers and floats by two passes over each chunk, merged in chunk order (Chan,
+/// Returns the statistics of all values of a reader whose chunks are `regular()`. Integers
+/// are summed exactly; floats by two passes over each chunk, merged in chunk order (Chan,
 /// Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979), so
 /// the result does not depend on the number of jobs. `channel_dimension` is the index of the channel
 /// dimension; empty: all values are one channel. Calls `advance` with decoded bytes, from one thread at a

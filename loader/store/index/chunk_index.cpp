@@ -294,12 +294,16 @@ std::vector<ChunkLocation> ask_for_locations(const IsolatedFile& remote, const D
 
 }  // namespace
 
+bool too_many_to_list(std::uint64_t chunks, std::uint64_t file_bytes) noexcept {
+  return chunks > std::min(kMaxChunks, kMaxSparseChunks + file_bytes);
+}
+
 std::vector<ChunkLocation> chunk_locations(const H5File& file, const DatasetInfo& info) {
   ChunkIndex index;
   index.grid = chunk_grid(info.shape, info.chunk_shape);
   const std::uint64_t chunks =
       std::accumulate(index.grid.begin(), index.grid.end(), std::uint64_t{1}, std::multiplies<>());
-  const bool too_many = chunks > std::min(kMaxChunks, kMaxSparseChunks + file.size());
+  const bool too_many = too_many_to_list(chunks, file.size());
   if (const IsolatedFile* const remote = H5FileAccess::remote(file))
     return ask_for_locations(*remote, info, chunks);
   if (!too_many) index.locations.resize(chunks);

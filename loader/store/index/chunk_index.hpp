@@ -59,6 +59,10 @@ class DamagedChunkIndex : public FileError {
   using FileError::FileError;
 };
 
+/// Returns whether a grid of so many chunks, in a file of so many bytes, has too many to list: most of them
+/// cannot be stored.
+bool too_many_to_list(std::uint64_t chunks, std::uint64_t file_bytes) noexcept;
+
 /// Returns the positions of all chunks of a chunked dataset as its index gives them, one per chunk of the
 /// grid: the first step of `build_chunk_index`, which checks them. Holds the HDF5 mutex. Throws as that.
 std::vector<ChunkLocation> chunk_locations(const H5File& file, const DatasetInfo& info);

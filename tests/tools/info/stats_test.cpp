@@ -110,6 +110,124 @@ TEST(InfoStats, are_exact_where_a_sum_of_squares_would_cancel) {
   EXPECT_EQ(stats.channels[0].std, 0.5);
 }
 
+// Statistics of values in chunks of two rows, the last of which is half empty if the number of rows is odd.
+template <typename T>
+cli::DatasetStats stats_of_values(hid_t type, const std::vector<T>& values, std::uint64_t channels = 1) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "s.h5");
+    file.create({.path = "x",
+                 .file_type = type,
+                 .shape = {values.size() / channels, channels},
+                 .chunk = {2, channels}});
+    file.write("x", bytes_of(values));
+  }
+  return stats_of(dir / "s.h5", "x", 1, 2);
+}
+
+template <typename T>
+void expect_wide(hid_t type, const std::vector<T>& values, double mean, double std) {
+  SCOPED_TRACE(::testing::PrintToString(values));
+  const cli::DatasetStats stats = stats_of_values(type, values);
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  EXPECT_EQ(stats.channels[0].mean, mean);
+  EXPECT_DOUBLE_EQ(stats.channels[0].std, std);
+  EXPECT_EQ(stats.channels[0].min, static_cast<double>(*low));
+  EXPECT_EQ(stats.channels[0].max, static_cast<double>(*high));
+  EXPECT_EQ(cli::normalize_stats(stats, dtype_of<T>()).unscaled, *low == *high ? 1U : 0U);
+}
+
+TEST(InfoStats, are_exact_for_integers_that_no_double_holds) {
+  constexpr std::int64_t k54 = std::int64_t{1} << 54U, k62 = std::int64_t{1} << 62U;
+  constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+  constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t k63 = std::uint64_t{1} << 63U;
+  const auto expect_signed = [](const std::vector<std::int64_t>& values, double mean, double std) {
+    expect_wide(H5T_STD_I64LE, values, mean, std);
+  };
+  const auto expect_unsigned = [](const std::vector<std::uint64_t>& values, double mean, double std) {
+    expect_wide(H5T_STD_U64LE, values, mean, std);
+  };
+  const double of_three = std::sqrt(2.0 / 3), of_five = std::sqrt(2.0);
+  expect_signed({k54, k54 + 1, k54 + 2}, 0x1p54, of_three);
+  expect_signed({-k54, -k54 - 1, -k54 - 2}, -0x1p54, of_three);
+  expect_signed({k62, k62 + 1, k62 + 2, k62 + 3, k62 + 4}, 0x1p62, of_five);
+  expect_signed({-k62, -k62 - 1, -k62 - 2, -k62 - 3, -k62 - 4}, -0x1p62, of_five);
+  expect_signed({-3, -1, 1, 3}, 0, std::sqrt(5.0));
+  expect_signed({kLowest, kHighest}, -0.5, 0x1p63);
+  expect_signed({kLowest, kHighest, kHighest, kLowest, 0}, -0.4, std::sqrt(0.8) * 0x1p63);
+  expect_signed({kLowest, kLowest + 1, kLowest + 2}, -0x1p63, of_three);
+  expect_signed({kHighest, kHighest - 1, kHighest - 2}, 0x1p63, of_three);
+  expect_signed({kLowest, kLowest, kLowest}, -0x1p63, 0);
+  expect_unsigned({k63, k63 + 1, k63 + 2}, 0x1p63, of_three);
+  expect_unsigned({kTop, kTop - 1, kTop - 2, kTop - 3, kTop - 4}, 0x1p64, of_five);
+  expect_unsigned({kTop, 0}, 0x1p63, 0x1p63);
+  expect_unsigned({kTop, kTop, kTop, kTop, 0}, 0.8 * 0x1p64, 0.4 * 0x1p64);
+  expect_unsigned({kTop, kTop, kTop}, 0x1p64, 0);
+  expect_unsigned({7, 7, 7}, 7, 0);
+}
+
+TEST(InfoStats, keep_what_is_left_of_one_differing_value_among_many) {
+  std::vector<std::int64_t> values(100'000, (std::int64_t{1} << 60U) + 1);
+  --values[54'321];
+  const auto n = static_cast<double>(values.size());
+  const cli::DatasetStats stats = stats_of_values(H5T_STD_I64LE, values, 10);
+  EXPECT_DOUBLE_EQ(stats.channels[1].std, std::sqrt(1 / (n / 10) - 1 / (n * n / 100)));
+  EXPECT_EQ(stats.channels[0].std, 0);
+  EXPECT_EQ(cli::normalize_stats(stats, DType::i64).unscaled, 9U);
+}
+
+TEST(InfoStats, count_unwritten_chunks_of_64_bit_integers_as_their_fill_value) {
+  const TempDir dir;
+  const std::vector<std::int64_t> fill = {(std::int64_t{1} << 54U) + 1};
+  {
+    H5TestFile file(dir / "s.h5");
+    file.create(
+        {.path = "x", .file_type = H5T_STD_I64LE, .shape = {6}, .chunk = {2}, .fill_value = bytes_of(fill)});
+    const std::vector<std::uint64_t> start = {2}, count = {2};
+    file.write_box("x", start, count, bytes_of<std::int64_t>({fill[0] - 1, fill[0] + 1}));
+  }
+  const cli::DatasetStats stats = stats_of(dir / "s.h5", "x", std::nullopt, 2);
+  EXPECT_EQ(stats.values, 6U);
+  EXPECT_DOUBLE_EQ(stats.channels[0].std, std::sqrt(1.0 / 3));
+}
+
+TEST(InfoStats, say_of_no_channel_of_integers_that_it_has_one_value_if_it_has_more) {
+  const TempDir dir;
+  constexpr std::int64_t k54 = std::int64_t{1} << 54U;
+  std::vector<std::int64_t> values;
+  for (std::int64_t row = 0; row < 3; ++row) values.insert(values.end(), {k54 + row, -k54 - row, k54});
+  {
+    H5TestFile file(dir / "s.h5");
+    file.create({.path = "x", .file_type = H5T_STD_I64LE, .shape = {3, 3, 1, 1}, .chunk = {1, 3, 1, 1}});
+    file.write("x", bytes_of(values));
+  }
+  const ProgramResult text =
+      run_program(dir.path(), {"info", "s.h5", "--stats", "--data", "x", "--input-layout", "NCHW"});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("1 channel has one value only, or no finite one: "));
+  EXPECT_THAT(text.out, HasSubstr(".std = {0.816496581, 0.816496581, 1}};"));
+  const ProgramResult json =
+      run_program(dir.path(), {"info", "s.h5", "--stats", "--data", "x", "--input-layout", "NCHW", "--json"});
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  const std::vector<double> found = Json::parse(json.out).at("datasets")[0].at("stats").at("std");
+  EXPECT_THAT(found, ElementsAre(std::sqrt(2.0 / 3), std::sqrt(2.0 / 3), 0));
+}
+
+TEST(InfoStats, of_equal_floats_have_no_deviation_left_from_rounding) {
+  const TempDir dir;
+  const std::vector<double> values(100'000, 0.1);
+  {
+    H5TestFile file(dir / "s.h5");
+    file.create({.path = "x", .file_type = H5T_IEEE_F64LE, .shape = {values.size()}, .chunk = {30'000}});
+    file.write("x", bytes_of(values));
+  }
+  const cli::DatasetStats stats = stats_of(dir / "s.h5", "x", std::nullopt, 2);
+  EXPECT_EQ(stats.channels[0].mean, 0.1);
+  EXPECT_EQ(stats.channels[0].std, 0);
+}
+
 TEST(InfoStats, count_each_channel_in_either_layout_and_every_cut_of_the_chunks) {
   constexpr std::uint64_t kRows = 11, kHeight = 6, kWidth = 5;
   const auto bytes = patterned_bytes(kRows * 3 * kHeight * kWidth);

@@ -18,6 +18,7 @@
 
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/index/chunk_index.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
@@ -74,6 +75,12 @@ void expect_equal(const TempDir& dir, const std::string& copy) {
   for (const std::string& name : datasets()) {
     EXPECT_EQ(read_through_libhdf5(dir / copy, name), read_through_libhdf5(dir / "a.h5", name)) << name;
   }
+}
+
+// Returns where the first chunk of a dataset begins in its file.
+std::size_t first_chunk(const std::filesystem::path& path, const std::string& dataset) {
+  const auto file = H5File::open(path);
+  return static_cast<std::size_t>(chunk_locations(*file, file->describe(dataset)).front().address);
 }
 
 TEST(RepackParts, split_into_files_with_a_virtual_dataset_over_them) {
@@ -188,6 +195,42 @@ TEST(RepackParts, go_on_where_an_interruption_left_them) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("in 3 parts, kept next to it; 1 is there already"));
   EXPECT_EQ(std::filesystem::last_write_time(dir / "b.part-1-of-3.h5"), written);
+  expect_equal(dir, "b.h5");
+}
+
+TEST(RepackParts, that_were_changed_since_they_were_verified_are_written_again) {
+  for (const std::string filter : {"none", "gzip:1"}) {
+    const TempDir dir;
+    write_source(dir);
+    ASSERT_EQ(repack(dir, {"--chunk", "5", "--filter", filter, "--part", "1/3"}).exit_code, 0);
+    const auto part = dir / "b.part-1-of-3.h5";
+    auto bytes = file_bytes(part);
+    bytes.at(first_chunk(part, "images")) ^= std::byte{0x40};
+    replace_file(part, bytes);
+    const ProgramResult result =
+        repack(dir, {"--chunk", "5", "--filter", filter, "--split", "3", "--resume"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err,
+                HasSubstr("b.part-1-of-3.h5 no longer holds the values that it was written with; it "
+                          "is written again\n"));
+    expect_equal(dir, "b.h5");
+  }
+}
+
+TEST(RepackParts, that_nobody_verified_are_not_called_verified) {
+  const TempDir dir;
+  write_source(dir);
+  ASSERT_EQ(repack(dir, {"--chunk", "5", "--part", "0/2", "--no-verify"}).exit_code, 0);
+  const ProgramResult last = repack(dir, {"--chunk", "5", "--part", "1/2", "--json"});
+  ASSERT_EQ(last.exit_code, 0) << last.err;
+  const auto json = nlohmann::json::parse(last.out);
+  EXPECT_TRUE(json.at("complete").get<bool>());
+  EXPECT_FALSE(json.at("verified").get<bool>());
+  std::filesystem::remove(dir / "b.h5");
+  const ProgramResult resumed = repack(dir, {"--chunk", "5", "--split", "2", "--resume"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("b.part-0-of-2.h5 was written with --no-verify; it is written again\n"));
+  EXPECT_THAT(resumed.out, HasSubstr("values verified (SHA-256 of both sides)\n"));
   expect_equal(dir, "b.h5");
 }
 

@@ -55,5 +55,26 @@ TEST(RepackSpace, rows_in_another_order_are_not_stored_where_the_source_stores_n
   EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "empty"), std::vector<std::byte>(kRows, std::byte{5}));
 }
 
+TEST(RepackSpace, a_small_file_of_very_many_chunks_is_not_written_out) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "a.h5");
+    file.create({.path = "images", .shape = {1'100'000, 3, 64, 64}, .chunk = {1, 3, 64, 64}});
+    file.create({.path = "rows", .shape = {10, 4}, .chunk = {5, 4}});
+  }
+  const ProgramResult result = run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "100"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(
+      result.err,
+      ::testing::EndsWith("\na.h5:/images: its 1,100,000 chunks are too many to find out which of them are "
+                          "stored, and a copy would store them all; write the dataset once with larger "
+                          "chunks\n"));
+  // Left as it is, libhdf5 copies it.
+  const ProgramResult other =
+      run_program(dir.path(), {"repack", "a.h5", "b.h5", "--dataset", "rows", "--chunk", "2"});
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_LT(std::filesystem::file_size(dir / "b.h5"), 100'000U);
+}
+
 }  // namespace
 }  // namespace h5feed::test

@@ -106,6 +106,24 @@ TEST_P(RepackValues, never_takes_the_other_file_for_the_output) {
   EXPECT_EQ(values("a.h5", "outside"), outside);
 }
 
+TEST(RepackLinks, are_not_overwritten_where_they_lead) {
+  const TempDir dir;
+  write_part(dir / "other.h5", 2);
+  {
+    H5TestFile file(dir / "a.h5");
+    file.create({.path = "x", .shape = {kRows, kWidth}});
+    require(H5Lcreate_external("other.h5", "/x", file.id(), "link", H5P_DEFAULT, H5P_DEFAULT),
+            "H5Lcreate_external");
+  }
+  const std::vector<std::byte> before = file_bytes(dir / "other.h5");
+  const ProgramResult result =
+      run_program(dir.path(), {"repack", "a.h5", "other.h5", "--dataset", "x", "--chunk", "5", "--force"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "other.h5 has objects that links of a.h5 lead to; choose another name for the output\n");
+  EXPECT_EQ(file_bytes(dir / "other.h5"), before);
+}
+
 INSTANTIATE_TEST_SUITE_P(In, RepackValues, ::testing::Bool(), [](const auto& external) {
   return std::string(external.param ? "external_storage" : "virtual_sources");
 });
