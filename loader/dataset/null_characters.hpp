@@ -10,7 +10,7 @@ namespace h5feed {
 /// Throws OptionError if a path or a name among the options has a null character: the system and libhdf5 end
 /// texts there, and would open something else.
 void refuse_null_characters(const DatasetOptions& options);
-/// Refuses null characters in the options of a loader, as the overload for `DatasetOptions` does.
+/// Throws OptionError if a path or a name among the options of a loader has a null character.
 void refuse_null_characters(const DataLoaderOptions& options);
 
 }  // namespace h5feed

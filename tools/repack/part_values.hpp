@@ -17,7 +17,8 @@ inline constexpr const char* kPartValues = "h5feed_values";
 /// Returns a digest of the values of a part's datasets, in the order of its jobs.
 std::string digest_of(const std::vector<ChunkSeals>& seals);
 
-/// What is known of the values of a part.
+/// Whether a part, the file to which `repack` writes some of the rows with --split, --part or --resume, still
+/// holds the values that were verified when it was written.
 enum class PartValues {
   as_verified,   ///< They have the digest that was written with them
   not_verified,  ///< There is no digest

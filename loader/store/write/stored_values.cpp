@@ -157,7 +157,8 @@ void serialize(const ValueShape& shape, std::byte* value,
 
 namespace {
 
-// Bytes of the objects of a heap that one value needs, with their headers.
+// Returns the bytes that the parts of variable length of one value take in a global heap, with the headers of
+// the heap's objects.
 std::uint64_t object_bytes(const ValueShape& shape, const std::byte* value) {
   constexpr std::uint64_t kHeader = 24;  // 16 bytes, and up to 7 behind the object
   if (!shape.has_variable) return 0;
